@@ -39,7 +39,6 @@ import (
 	"github.com/planbot-go/planbot/manifest"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/prompts"
-	"github.com/planbot-go/planbot/skills"
 	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/inbox"
 )
@@ -74,9 +73,6 @@ type Bot struct {
 	Planner string
 	// Prompts has a folder prompts, used if BOT_PROMPTS_DIR is not set. nil: the built-in prompts.
 	Prompts fs.FS
-	// Sandbox runs scripts of skills in place of what BOT_SKILLS_SANDBOX says: a container,
-	// a service, or on systems without a sandbox [sandbox.Unprotected], which protects nothing. nil: the setting decides.
-	Sandbox skills.Sandbox
 	// Counter counts tokens for BOT_HISTORY_TOKENS and for prompts. nil: [prompts.Tokens], which counts up to half
 	// as many again; package tokens counts exactly.
 	Counter prompts.Counter
@@ -128,7 +124,7 @@ func New(ctx context.Context, b Bot, model models.Model, cfg bot.Config) (*bot.B
 		return nil, err
 	}
 	context.AfterFunc(ctx, closeAll)
-	maker, err := s.NewPlanner(ctx, s.Actions(), nil, settings.Watch{Model: func(models.Model) models.Model { return model }})
+	maker, err := s.NewPlanner(ctx, s.Actions(), settings.Watch{Model: func(models.Model) models.Model { return model }})
 	if err != nil {
 		return nil, err
 	}
@@ -443,14 +439,13 @@ type program struct {
 	signIn   *oauth.SignIn                     // nil: the bot has no Services
 	tokens   turn.Tokens                       // of people, for other services
 	policy   actions.Policy                    // the bot's
-	sandbox  skills.Sandbox                    // for scripts of skills; nil: they are refused
 	handlers map[string]http.Handler           // of features, by pattern
 	closers  []func()
 	drained  []func(context.Context) // run once no turn does
 	away     atomic.Bool             // whether the store was unreachable at the last check
 
-	// What the bot runs with, in words; skills and services only if there are any.
-	aboutState, aboutModel, aboutIdentity, aboutSkills, aboutScripts, aboutServices string
+	// What the bot runs with, in words; services only if there are any.
+	aboutState, aboutModel, aboutIdentity, aboutServices string
 }
 
 // program is p for features.
@@ -459,10 +454,6 @@ func (p *program) program() *Program { return &Program{Values: Values{p.Settings
 // assemble wires the bot. Close the program when you no longer need it.
 func (p *program) assemble(ctx context.Context) error {
 	logged := p.log.WithContext(ctx)
-	runner, aboutScripts, err := p.ScriptSandbox(logged)
-	if err != nil {
-		return err
-	}
 	p.Count = p.watch.Count
 	closeAll, err := p.Connect(logged)
 	if err != nil {
@@ -472,11 +463,11 @@ func (p *program) assemble(ctx context.Context) error {
 	for _, c := range p.Connected {
 		p.aboutServices = strings.TrimPrefix(p.aboutServices+", "+c.Key(), ", ")
 	}
-	maker, err := p.NewPlanner(logged, p.Actions(), runner, p.watch)
+	maker, err := p.NewPlanner(logged, p.Actions(), p.watch)
 	if err != nil {
 		return err
 	}
-	p.sandbox, p.aboutModel, p.aboutSkills, p.aboutScripts = runner, maker.AboutModel, maker.AboutSkills, aboutScripts
+	p.aboutModel = maker.AboutModel
 	if p.store == nil {
 		if err := p.ownStore(ctx); err != nil {
 			return err
@@ -511,9 +502,7 @@ func (p *program) assemble(ctx context.Context) error {
 			cfg.Attachments.Transcribe = listen.Transcribe
 		}
 	}
-	if maker.Skills != nil {
-		cfg.Skills = maker.Skills
-	}
+	cfg.Skills = settings.Find[bot.Skills](maker.Extensions)
 	if p.HistorySummary {
 		cfg.Summarize = maker.Summarize
 	}
@@ -790,8 +779,6 @@ func (p *program) announce(out io.Writer) {
 		{"state", p.aboutState},
 		{"model", p.aboutModel},
 		{"identity", p.aboutIdentity},
-		{"skills", p.aboutSkills},
-		{"scripts", p.aboutScripts},
 		{"services", p.aboutServices},
 		{"env file", p.EnvFile},
 		{"next", p.next(p.reached)},

@@ -17,7 +17,6 @@ type commands struct {
 	Serve   serveCmd   `default:"true" help:"Serve the bot (the default)."`
 	Chat    chatCmd    `help:"Talk with the bot in this terminal."`
 	Plan    planCmd    `help:"Show what the model is asked and what it plans, or decode what a model wrote."`
-	Skills  skillsCmd  `help:"Check, list or show skills: folders with a SKILL.md."`
 	Actions actionsCmd `help:"List the actions of the bot; with --json for bottest."`
 	Turns   turnsCmd   `help:"Show, retry or drop dead letters; needs REDIS_URL or BOT_DATA_DIR."`
 	Audit   auditCmd   `help:"List approvals and action calls with effects; needs BOT_AUDIT_KEEP, and REDIS_URL or BOT_DATA_DIR."`

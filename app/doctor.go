@@ -211,9 +211,6 @@ func (p *program) probes(ctx context.Context) ([]probe, error) {
 	if len(names) > 0 {
 		probes = append(probes, probe{"sign-in", func(ctx context.Context) check { return p.checkSignIn(ctx, client, names) }})
 	}
-	if p.SkillsDir != "" {
-		probes = append(probes, probe{"skills", p.checkSkills}, probe{"scripts", p.checkScripts})
-	}
 	for _, f := range p.own.features {
 		for _, name := range slices.Sorted(maps.Keys(f.Doctor)) {
 			probes = append(probes, probe{name, func(ctx context.Context) check { return f.Doctor[name](ctx, p.program()) }})
@@ -553,58 +550,6 @@ var modelHints = [][2]string{
 	{"status 429", "the provider has had enough of requests for now, or the credit is used up"},
 	{"connection refused", "nothing listens there: start the model's server, or correct OPENAI_BASE_URL"},
 	{"no such host", "this machine does not know the host of OPENAI_BASE_URL or AZURE_OPENAI_ENDPOINT"},
-}
-
-// checkSkills finds the skills that would be used, and the faults of others.
-func (p *program) checkSkills(ctx context.Context) check {
-	found, faults, err := p.SkillsConfig().Discover(ctx)
-	if err != nil {
-		return fail(err.Error(), "BOT_SKILLS_DIR names folders of skills, separated as in PATH")
-	}
-	var names []string
-	for _, s := range found {
-		names = append(names, s.Name)
-	}
-	c := ok(strings.TrimSuffix(fmt.Sprintf("%d used: %s", len(names), strings.Join(names, ", ")), ": "))
-	for _, fault := range faults {
-		c.Detail += "\n" + fault.String()
-	}
-	if len(faults) > 0 || len(names) == 0 {
-		c.Status, c.Hint = warned, "bot skills validate checks a folder; docs/skills.md explains SKILL.md"
-	}
-	return c
-}
-
-// checkScripts checks whether skill scripts can run.
-func (p *program) checkScripts(ctx context.Context) check {
-	const install = "install the package bubblewrap, and interpreters such as python3; " +
-		"in a container, whose default profile forbids bubblewrap, Linux 6.12 or later does without: docs/security.md"
-	if p.Bot.Sandbox != nil {
-		return ok(fmt.Sprintf("scripts of skills run in %v", p.Bot.Sandbox))
-	}
-	if p.SkillsSandbox == settings.NoSandbox {
-		return ok("scripts of skills are refused, as BOT_SKILLS_SANDBOX says")
-	}
-	box, err := p.OpenSandbox(ctx)
-	switch {
-	case err != nil && p.SkillsSandbox != settings.AutoSandbox:
-		return fail(err.Error(), install+"; or set BOT_SKILLS_SANDBOX to auto")
-	case err != nil:
-		return warn("scripts of skills are refused: "+err.Error(), install+"; or set BOT_SKILLS_SANDBOX to none")
-	}
-	commands := box.Interpreters()
-	if len(commands) == 0 {
-		return warn("there is "+string(box.Kind())+" for scripts of skills, but no interpreter", install)
-	}
-	var all []string // such as ".py by /usr/bin/python3"
-	for _, ext := range slices.Sorted(maps.Keys(commands)) {
-		all = append(all, ext+" by "+commands[ext][0])
-	}
-	detail := "scripts of skills run in " + string(box.Kind()) + ": " + strings.Join(all, ", ")
-	if refused := box.Refused(); len(refused) > 0 {
-		detail += "\nnot in " + errors.Join(refused...).Error()
-	}
-	return ok(detail)
 }
 
 const slowRedis = 20 * time.Millisecond

@@ -34,5 +34,10 @@ func Assembled(ctx context.Context, t testing.TB, flags map[string]string, store
 		return nil, "", err
 	}
 	t.Cleanup(p.close)
-	return p.bot, p.aboutScripts, nil
+	for _, part := range p.about {
+		if part[0] == "scripts" {
+			scripts = part[1]
+		}
+	}
+	return p.bot, scripts, nil
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/manifest"
 	"github.com/planbot-go/planbot/planner"
-	"github.com/planbot-go/planbot/skills"
 	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/inbox"
 )
@@ -47,6 +46,9 @@ type Feature struct {
 	// Plan adds to what a planner is made of, also for a planner that only shows what it would ask. An error stops
 	// the start. nil: it adds nothing.
 	Plan func(context.Context, Values, *planner.Config) error
+	// Extend does what Plan does, once the settings are right: for what has to be looked up, and for actions that come
+	// with it. nil: it adds nothing.
+	Extend func(context.Context, Values, *planner.Config) error
 	// Main is called first of all by [Main], with the arguments of the process: for a program that starts itself as
 	// a child, which is done then. nil: there are no such children.
 	Main func(args []string) (exit int, done bool)
@@ -224,9 +226,6 @@ func (p *Program) WrapWebhook(wrap func(http.Handler) http.Handler) {
 	p.p.wrappers = append(p.p.wrappers, wrap)
 }
 
-// Sandbox runs scripts of skills, and about says so in words; nil: they are refused.
-func (p *Program) Sandbox() (box skills.Sandbox, about string) { return p.p.sandbox, p.p.aboutScripts }
-
 // Feature returns another feature of the program; the zero value if it has none of that name.
 func (p *Program) Feature(name string) Feature {
 	for _, f := range p.p.own.features {
@@ -287,6 +286,11 @@ func settingsOf(b Bot) *settings.Settings {
 		if f.Plan != nil {
 			part.Plan = func(ctx context.Context, s *settings.Settings, cfg *planner.Config) error {
 				return f.Plan(ctx, Values{s}, cfg)
+			}
+		}
+		if f.Extend != nil {
+			part.Extend = func(ctx context.Context, s *settings.Settings, cfg *planner.Config) error {
+				return f.Extend(ctx, Values{s}, cfg)
 			}
 		}
 		s.Parts = append(s.Parts, part)

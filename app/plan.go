@@ -42,7 +42,7 @@ func (c planShowCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Str
 		return err
 	}
 	defer closeAll()
-	maker, err := s.NewPlanner(ctx, s.Actions(), nil, settings.Watch{})
+	maker, err := s.NewPlanner(ctx, s.Actions(), settings.Watch{})
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ func TestTheModelSees(t *testing.T) {
 	for _, name := range settings.Planners() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newStudent(t, map[string]string{"bot-planner": name, "bot-skills-sandbox": settings.NoSandbox})
+			s := newStudent(t, map[string]string{"bot-planner": name, "bot-skills-sandbox": "none"})
 			s.does("load_skill", map[string]any{"skillName": "translator"})
 			s.says("Good morning.")
 			s.Say("translate: buongiorno")

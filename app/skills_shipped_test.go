@@ -126,7 +126,7 @@ func TestEachPlannerTellsErrorsAlike(t *testing.T) {
 	for _, name := range settings.Planners() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newStudent(t, map[string]string{"bot-planner": name, "bot-skills-sandbox": settings.NoSandbox})
+			s := newStudent(t, map[string]string{"bot-planner": name, "bot-skills-sandbox": "none"})
 			s.does("load_skill", map[string]any{"skillName": "nobody"})
 			s.says("There is none.")
 			s.Say("load nobody")
@@ -141,7 +141,7 @@ func TestEachPlannerTellsErrorsAlike(t *testing.T) {
 // TestTheShippedTranslator reads what the skill needs, and asks nobody for that.
 func TestTheShippedTranslator(t *testing.T) {
 	t.Parallel()
-	s := newStudent(t, map[string]string{"bot-planner": settings.Sequence, "bot-skills-sandbox": settings.NoSandbox})
+	s := newStudent(t, map[string]string{"bot-planner": settings.Sequence, "bot-skills-sandbox": "none"})
 	s.does("load_skill", map[string]any{"skillName": "translator"})
 	s.does("read_skill_resource", map[string]any{"skillName": "translator", "resourceName": "images.md"})
 	s.says("Literal … Literary … Free …")

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/planbot-go/planbot/app"
+	"github.com/planbot-go/planbot/app/full"
 	"github.com/planbot-go/planbot/bottest/eval"
 	"github.com/planbot-go/planbot/internal/settings"
 )
@@ -16,12 +17,12 @@ import (
 // code is at hand. It returns an error for wrong settings, a wrong file, or a model that cannot be
 // asked; in the last case with a report of the results so far.
 func Eval(ctx context.Context, b app.Bot, file string) (*eval.Report, error) {
-	s, err := settings.Read(settings.BotOf(b))
-	if err != nil {
+	s := app.Settings(b, full.Features()...)
+	if err := s.Read(); err != nil {
 		return nil, fmt.Errorf("eval: these settings have to be changed:\n%w", err)
 	}
-	s.PromptsReload, s.SkillsReload = false, false // nothing changes during the evaluation
-	maker, err := s.NewPlanner(ctx, s.Actions(), nil, settings.Watch{})
+	s.Frozen = true // nothing changes during the evaluation
+	maker, err := s.NewPlanner(ctx, s.Actions(), settings.Watch{})
 	if err != nil {
 		return nil, fmt.Errorf("eval: %w", err)
 	}

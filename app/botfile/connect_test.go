@@ -18,6 +18,8 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/connections"
+	"github.com/planbot-go/planbot/app"
+	"github.com/planbot-go/planbot/app/agentskills"
 	"github.com/planbot-go/planbot/app/botfile"
 	"github.com/planbot-go/planbot/internal/settings"
 )
@@ -211,8 +213,9 @@ func TestApply(t *testing.T) {
 			"settings: {BOT_MAX_STEPS: 7, BOT_HISTORY_TURNS: 3, BOT_DATA_DIR: data, PORT: 4000}\napprovals: {actions: [run], approvers: [a, b], timeout: 90m}\n",
 		"who.md": "You ${RUN}.\n", "s/x": "", "t/x": "",
 	})
-	s, err := settings.Read(own, "--port=4001")
-	if err != nil {
+	s := app.Settings(app.Bot{}, agentskills.Feature(agentskills.Config{}))
+	s.Bot = own
+	if err := s.Read("--port=4001"); err != nil {
 		t.Fatal(err)
 	}
 	if err := applied(t, s, dir); err != nil {
@@ -226,8 +229,9 @@ func TestApply(t *testing.T) {
 	if want := "Desk You ${RUN}.\n [Go!] tools run 7 3 4001 [run] [a b] 1h30m0s true"; strings.Join(strings.Fields(got), " ") != strings.Join(strings.Fields(want), " ") {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	if s.DataDir != filepath.Join(dir, "data") || !slices.Equal(s.SkillDirs(), []string{filepath.Join(dir, "s"), filepath.Join(dir, "t")}) || s.LockFile != filepath.Join(dir, "actions.lock") {
-		t.Errorf("paths are %s, %s, %s", s.DataDir, s.SkillDirs(), s.LockFile)
+	folders := filepath.Join(dir, "s") + string(filepath.ListSeparator) + filepath.Join(dir, "t")
+	if s.DataDir != filepath.Join(dir, "data") || s.Text("BOT_SKILLS_DIR") != folders || s.LockFile != filepath.Join(dir, "actions.lock") {
+		t.Errorf("paths are %s, %s, %s", s.DataDir, s.Text("BOT_SKILLS_DIR"), s.LockFile)
 	}
 	f, err := botfile.Read(filepath.Join(dir, "bot.yaml"), new(settings.Settings))
 	if err != nil || !slices.Equal(f.Tests(), []string{filepath.Join(dir, "who.md")}) {

@@ -291,7 +291,7 @@ func stampsOf(roots []string) (map[string]stamp, error) {
 
 // read are the files and folders that the bot reads when it starts.
 func (d *developer) read() (all []string) {
-	for _, path := range append(filepath.SplitList(d.SkillsDir), d.PromptsDir, d.InstructionsFile, d.file) {
+	for _, path := range append(filepath.SplitList(d.Text("BOT_SKILLS_DIR")), d.PromptsDir, d.InstructionsFile, d.file) {
 		if path != "" {
 			all = append(all, path)
 		}

@@ -7,6 +7,7 @@ package full
 
 import (
 	"github.com/planbot-go/planbot/app"
+	"github.com/planbot-go/planbot/app/agentskills"
 	"github.com/planbot-go/planbot/app/botfile"
 	"github.com/planbot-go/planbot/app/dev"
 	"github.com/planbot-go/planbot/app/documents"
@@ -25,6 +26,7 @@ import (
 func Features() []app.Feature {
 	return []app.Feature{
 		record.Feature(), // around the others
+		agentskills.Feature(agentskills.Config{}),
 		botfile.Feature(),
 		dev.Feature(),
 		documents.Feature(documents.Config{}),

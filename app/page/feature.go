@@ -17,6 +17,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/app"
+	"github.com/planbot-go/planbot/app/agentskills"
 	"github.com/planbot-go/planbot/app/internal/turnview"
 	"github.com/planbot-go/planbot/app/metrics"
 	"github.com/planbot-go/planbot/app/record"
@@ -111,9 +112,9 @@ const scenariosDir = "scenarios"
 // parts are what the page shows of the bot.
 func (o *own) parts(ctx context.Context, p *app.Program) (Parts, error) {
 	s := p.Settings()
-	box, scripts := p.Sandbox()
+	where, box, scripts := agentskills.Of(p)
 	of := Parts{
-		Bot: p.Bot(), Prompt: s.Planner, Evals: evalsDir, Skills: s.SkillsConfig(), Sandbox: box, Scripts: scripts,
+		Bot: p.Bot(), Prompt: s.Planner, Evals: evalsDir, Skills: where, Sandbox: box, Scripts: scripts,
 		Services: func() (all []*actions.Action) {
 			for _, c := range s.Connected {
 				all = append(all, c.Actions().All()...)
@@ -200,7 +201,7 @@ func previewPrompt(ctx context.Context, s settings.Settings, turn *actions.Turn,
 		s.Planner = name
 	}
 	model := &unasked{}
-	maker, err := s.NewPlanner(ctx, s.Actions(), nil, settings.Watch{
+	maker, err := s.NewPlanner(ctx, s.Actions(), settings.Watch{
 		Model: func(models.Model) models.Model { return model },
 		Planner: func(e planner.Event) {
 			if asked == nil {
@@ -259,7 +260,7 @@ func (o *own) trial(ctx context.Context, p *app.Program, c Change) (Trial, error
 	if c.Own != nil {
 		s.PromptsDir, s.Bot.Prompts = "", c.Own
 	}
-	s.Count, s.PromptsReload, s.SkillsReload = nil, false, false // the bot has them
+	s.Count, s.Frozen = nil, true // the bot has them
 	registry := s.Actions()
 	own, offers := []string{}, []actions.Offer{}
 	for _, a := range registry.All() {
@@ -273,8 +274,7 @@ func (o *own) trial(ctx context.Context, p *app.Program, c Change) (Trial, error
 			return Trial{Own: own}, err
 		}
 	}
-	box, _ := p.Sandbox()
-	maker, err := s.NewPlanner(ctx, registry, box, settings.Watch{Planner: c.Watch})
+	maker, err := s.NewPlanner(ctx, registry, settings.Watch{Planner: c.Watch})
 	if err != nil {
 		return Trial{Own: own}, err
 	}

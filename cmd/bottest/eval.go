@@ -149,12 +149,12 @@ func (c evalCmd) config(ctx context.Context, sides []*settings.Settings, std *cl
 		if c.LimitCost != nil && s.ModelPrice == nil {
 			return run, cli.Usage(fmt.Errorf("--limit-cost: needs %sBOT_MODEL_PRICE to know what a call costs", []string{"", "--against "}[i]))
 		}
-		s.PromptsReload, s.SkillsReload = false, false // what is judged stays as it is meanwhile
-		acts, err := c.registry(s)                     // one for each side, which may add actions of its own
+		s.Frozen = true            // what is judged stays as it is meanwhile
+		acts, err := c.registry(s) // one for each side, which may add actions of its own
 		if err != nil {
 			return run, err
 		}
-		maker, err := s.NewPlanner(cli.Logger(std.Err, s, zerolog.WarnLevel).WithContext(ctx), acts, nil, settings.Watch{})
+		maker, err := s.NewPlanner(cli.Logger(std.Err, s, zerolog.WarnLevel).WithContext(ctx), acts, settings.Watch{})
 		if err != nil {
 			return run, err
 		}

@@ -188,13 +188,9 @@ func (c runCmd) bot(ctx context.Context, s *settings.Settings) (_ bottest.Config
 	if err := cli.Check(s); err != nil {
 		return bottest.Config{}, end, err
 	}
-	s.PromptsReload, s.SkillsReload = false, false // what is tested stays as it is meanwhile
+	s.Frozen = true // what is tested stays as it is meanwhile
 	if s.Planner != settings.Sequence {
 		s.ResponseFormat = "" // scenarios have plans as JSON, whatever plans otherwise
-	}
-	runner, _, err := s.ScriptSandbox(ctx)
-	if err != nil {
-		return bottest.Config{}, end, err
 	}
 	closeAll, err := s.Connect(ctx)
 	if err != nil {
@@ -212,18 +208,15 @@ func (c runCmd) bot(ctx context.Context, s *settings.Settings) (_ bottest.Config
 	}
 	offline := func(string) (models.Model, error) { return models.Offline{}, nil }
 	all := planner.Config{Model: models.Offline{}, Named: offline, Actions: registry}
-	if _, _, err = s.Complete(ctx, &all, runner); err != nil {
+	if err = s.Complete(ctx, &all); err != nil {
 		return bottest.Config{}, end, err
 	}
 	return bottest.Config{Name: c.name(s), New: func(ctx context.Context, parts bottest.Parts) (*bot.Bot, error) {
 		of, cfg := planner.Config{Model: parts.Model, Named: parts.Named, Actions: s.Actions()}, parts.Bot
-		provider, _, err := s.Complete(ctx, &of, runner)
-		if err != nil {
+		if err := s.Complete(ctx, &of); err != nil {
 			return nil, err
 		}
-		if provider != nil {
-			cfg.Skills = provider
-		}
+		cfg.Skills = settings.Find[bot.Skills](of.Extensions)
 		if s.File != "" {
 			cfg.Name, cfg.Examples, cfg.Texts, cfg.Welcome = s.Bot.Name, s.Bot.Examples, s.Bot.Texts, c.welcome
 			cfg.Policy = settings.Policy(s.ApprovalActions, cfg.Policy)

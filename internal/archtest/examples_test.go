@@ -19,6 +19,8 @@ import (
 var withoutExample = map[string]string{
 	"actions/memory.Forget":          insideOfBot,
 	"app/page.New":                   "its Feature calls it",
+	"app/agentskills.Feature":        ofFull,
+	"app/agentskills.Of":             "app/page calls it",
 	"app/metrics.Feature":            ofFull,
 	"app/moderation.Feature":         ofFull,
 	"app/page.Feature":               ofFull,

@@ -17,7 +17,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
 	"github.com/planbot-go/planbot/actions"
@@ -29,19 +28,25 @@ import (
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
-	"github.com/planbot-go/planbot/skills"
-	"github.com/planbot-go/planbot/skills/sandbox"
 	"github.com/planbot-go/planbot/state"
 )
 
 // Planner is the planner that the settings describe, with its parts.
 type Planner struct {
 	promptMaker
-	Actions *actions.Registry
-	Skills  *skills.Provider // nil: none
+	Actions    *actions.Registry
+	Extensions []actions.Extension
+	AboutModel string
+}
 
-	AboutModel  string
-	AboutSkills string // "" without skills
+// Find returns the last extension that is a T; nil if none is.
+func Find[T any](all []actions.Extension) (found T) {
+	for _, e := range all {
+		if one, is := e.(T); is {
+			found = one
+		}
+	}
+	return found
 }
 
 // promptMaker is a planner that can show its prompt.
@@ -60,9 +65,8 @@ func (f Fault) Error() string { return f.Err.Error() }
 // Unwrap is the mistake.
 func (f Fault) Unwrap() error { return f.Err }
 
-// NewPlanner makes the planner with these actions plus those from the settings. box runs the
-// scripts of skills; nil: scripts do not run.
-func (s *Settings) NewPlanner(ctx context.Context, acts *actions.Registry, box skills.Sandbox, watch Watch) (p *Planner, err error) {
+// NewPlanner makes the planner with these actions plus those from the settings.
+func (s *Settings) NewPlanner(ctx context.Context, acts *actions.Registry, watch Watch) (p *Planner, err error) {
 	if err := acts.Check(); err != nil {
 		return nil, Fault{err}
 	}
@@ -77,53 +81,52 @@ func (s *Settings) NewPlanner(ctx context.Context, acts *actions.Registry, box s
 		model, _, err := named.NewModel(watch)
 		return model, err
 	}
-	if p.Skills, p.AboutSkills, err = s.Complete(ctx, &cfg, box); err != nil {
+	if err := s.Complete(ctx, &cfg); err != nil {
 		return nil, err
 	}
+	p.Extensions = cfg.Extensions
 	if p.promptMaker, err = newPlanner(ctx, s.Planner, cfg); err != nil {
 		return nil, s.ofPrompts(err)
 	}
 	return p, nil
 }
 
-// Complete adds to a planner's config and actions what the settings say: prompts, skills, and
-// prompt actions. Without skills, the provider is nil; about describes them.
-func (s *Settings) Complete(ctx context.Context, cfg *planner.Config, box skills.Sandbox) (provider *skills.Provider, about string, err error) {
+// Complete adds to a planner's config and actions what the settings and features say: prompts, extensions, and
+// prompt actions.
+func (s *Settings) Complete(ctx context.Context, cfg *planner.Config) (err error) {
 	if cfg.Prompts, err = s.loadPrompts(); err != nil {
-		return nil, "", Fault{fmt.Errorf("BOT_PROMPTS_DIR: %w", err)}
+		return Fault{fmt.Errorf("BOT_PROMPTS_DIR: %w", err)}
 	}
-	if s.PromptsReload {
+	if s.PromptsReload && !s.Frozen {
 		cfg.Prompts.Watch()
 	}
 	cfg.Prompt, cfg.ResponseFormat = cfg.Prompts.For(s.Planner), s.ResponseFormat
 	cfg.Functions, cfg.Counter = s.Bot.Functions, s.Bot.Counter
 	if cfg.Instructions, err = s.Instructions(); err != nil {
-		return nil, "", Fault{err}
+		return Fault{err}
 	}
 	if s.Remembers() { // before others, which may add actions
 		cfg.Extensions = append(cfg.Extensions, memory.Extension{})
 	}
-	if err := s.completeParts(ctx, cfg); err != nil {
-		return nil, "", err
-	}
-	if provider, about, err = s.newSkills(ctx, box); err != nil {
-		return nil, "", err
-	}
-	if provider != nil {
-		cfg.Extensions = append(cfg.Extensions, provider)
-		if err := provider.Register(cfg.Actions); err != nil {
-			return nil, "", err
+	for _, p := range s.Parts {
+		for _, add := range []func(context.Context, *Settings, *planner.Config) error{p.Plan, p.Extend} {
+			if add == nil {
+				continue
+			}
+			if err := add(ctx, s, cfg); err != nil {
+				return err
+			}
 		}
 	}
 	if err := planner.AddPromptFolders(cfg.Actions, *cfg); err != nil || len(s.Connected) == 0 {
-		return provider, about, s.ofPrompts(err)
+		return s.ofPrompts(err)
 	}
 	choice, err := connections.NewChoice(s.Connected, s.Count)
 	if err == nil {
 		err = choice.Register(cfg.Actions)
 	}
 	if err != nil {
-		return nil, "", Fault{err}
+		return Fault{err}
 	}
 	for _, c := range s.Connected {
 		if c, ok := c.(interface {
@@ -133,19 +136,6 @@ func (s *Settings) Complete(ctx context.Context, cfg *planner.Config, box skills
 		}
 	}
 	cfg.Extensions = append(cfg.Extensions, choice)
-	return provider, about, nil
-}
-
-// completeParts adds what features have for a planner.
-func (s *Settings) completeParts(ctx context.Context, cfg *planner.Config) error {
-	for _, p := range s.Parts {
-		if p.Plan == nil {
-			continue
-		}
-		if err := p.Plan(ctx, s, cfg); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
@@ -160,7 +150,7 @@ func (s *Settings) Registry(ctx context.Context) (*actions.Registry, error) {
 		Actions: registry, Model: models.Offline{},
 		Named: func(string) (models.Model, error) { return models.Offline{}, nil },
 	}
-	if _, _, err := s.Complete(ctx, &cfg, s.Bot.Sandbox); err != nil {
+	if err := s.Complete(ctx, &cfg); err != nil {
 		return nil, Fault{err}
 	}
 	return registry, nil
@@ -340,7 +330,7 @@ func (s *Settings) modelConfigs() []models.OpenAIConfig {
 // key stays with the server that it was set for, and a price with its model. The error is a
 // [Fault].
 func (s *Settings) Against(assignments []string) (*Settings, error) {
-	other := *s
+	other := s.clone()
 	given, faults := other.assign(assignments)
 	is := other.keys()
 	for i, key := range s.keys() {
@@ -362,7 +352,7 @@ func (s *Settings) Against(assignments []string) (*Settings, error) {
 	if !given["BOT_MODEL_PRICE"] && !slices.EqualFunc(s.modelConfigs(), other.modelConfigs(), sameModel) {
 		other.ModelPrice = nil
 	}
-	return &other, nil
+	return other, nil
 }
 
 // assign applies the assignments, and returns the names that were set.
@@ -409,65 +399,6 @@ func origin(address string) string {
 	}
 	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
 	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port)
-}
-
-// SkillsConfig says where to look for skills.
-func (s *Settings) SkillsConfig() skills.Config {
-	return skills.Config{Roots: s.SkillDirs(), Lenient: s.SkillsLenient, FollowLinks: s.SkillsLinks, Reload: s.SkillsReload}
-}
-
-// newSkills finds the skills of BOT_SKILLS_DIR. It logs their faults now rather than in the first
-// turn.
-func (s *Settings) newSkills(ctx context.Context, box skills.Sandbox) (provider *skills.Provider, about string, err error) {
-	if len(s.SkillDirs()) == 0 {
-		return nil, "", nil
-	}
-	source := s.SkillsConfig().Source()
-	found, err := source(ctx, nil)
-	if err != nil {
-		return nil, "", fmt.Errorf("BOT_SKILLS_DIR: %w", err)
-	}
-	names := make([]string, len(found))
-	for i, skill := range found {
-		names[i] = skill.Name
-	}
-	provider, err = skills.NewProvider(skills.ProviderConfig{Sources: []skills.Source{source}, Sandbox: box, Approve: s.approvedTools()})
-	return provider, cmp.Or(strings.Join(names, ", "), "none that can be used"), err
-}
-
-// ScriptSandbox opens the sandbox for skill scripts and describes it; about is empty if there are
-// no skills. If no sandbox works, scripts are refused and the reasons are logged. That is an error
-// only if the settings name a kind.
-func (s *Settings) ScriptSandbox(ctx context.Context) (box skills.Sandbox, about string, err error) {
-	if len(s.SkillDirs()) == 0 {
-		return nil, "", nil
-	}
-	if s.Bot.Sandbox != nil {
-		return s.Bot.Sandbox, fmt.Sprintf("scripts of skills run in %v", s.Bot.Sandbox), nil
-	}
-	if s.SkillsSandbox == NoSandbox {
-		about = "scripts of skills are refused: BOT_SKILLS_SANDBOX is none"
-	} else {
-		box, err := s.OpenSandbox(ctx)
-		switch {
-		case err == nil:
-			return box, "scripts of skills run in " + box.Kind(), nil
-		case s.SkillsSandbox != AutoSandbox || !errors.Is(err, sandbox.ErrNoSandbox):
-			return nil, "", Fault{fmt.Errorf("BOT_SKILLS_SANDBOX: %w", err)}
-		}
-		about = "scripts of skills are refused: " + strings.ReplaceAll(err.Error(), "\n", "; ")
-	}
-	zerolog.Ctx(ctx).Warn().Str("about", about).Msg("there is no sandbox")
-	return nil, about, nil
-}
-
-// OpenSandbox opens the configured sandbox, or the best one that works.
-func (s *Settings) OpenSandbox(ctx context.Context) (*sandbox.Sandbox, error) {
-	var cfg sandbox.Config
-	if s.SkillsSandbox != AutoSandbox {
-		cfg.Kinds = []string{s.SkillsSandbox}
-	}
-	return sandbox.New(ctx, cfg)
 }
 
 // Read reads the settings of a bot from the environment and from flags, and checks them.

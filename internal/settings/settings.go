@@ -44,7 +44,6 @@ import (
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/prompts"
-	"github.com/planbot-go/planbot/skills"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -117,13 +116,6 @@ type Settings struct {
 
 	InstructionsFile string `env:"BOT_INSTRUCTIONS_FILE" else:"the bot's own" help:"file that says who the bot is, what it is for and how it talks; at most 64 KiB"`
 
-	SkillsDir      string   `env:"BOT_SKILLS_DIR" else:"no skills" help:"folders of skills, separated as in PATH"`
-	SkillsLenient  bool     `env:"BOT_SKILLS_LENIENT" needs:"BOT_SKILLS_DIR" help:"true: use skills with small faults"`
-	SkillsLinks    bool     `env:"BOT_SKILLS_LINKS" needs:"BOT_SKILLS_DIR" help:"true: follow symbolic links that lead to one of the folders, as in a ConfigMap"`
-	SkillsReload   bool     `env:"BOT_SKILLS_RELOAD" needs:"BOT_SKILLS_DIR" help:"true: reload in each turn"`
-	SkillsApproval []string `env:"BOT_SKILLS_APPROVAL" else:"run" needs:"BOT_SKILLS_DIR" help:"which uses of skills need approval: load, read, run, comma separated, or all or none"`
-	SkillsSandbox  string   `env:"BOT_SKILLS_SANDBOX" oneof:"auto,bubblewrap,landlock,none" default:"auto" help:"what scripts of skills run in: auto, bubblewrap, landlock, or none to refuse them"`
-
 	MaxTurns       int `env:"BOT_MAX_TURNS" else:"1024" help:"turns at work in this process at once"`
 	MaxWaiting     int `env:"BOT_MAX_WAITING" else:"10000" help:"waiting messages; beyond that, the channel has to retry"`
 	MaxWaitingEach int `env:"BOT_MAX_WAITING_PER_CONVERSATION" else:"256" help:"the same for one conversation"`
@@ -176,6 +168,7 @@ type Settings struct {
 	Hidden   []string // more secrets, see Secrets
 	Notes    []string // more warnings, see Warnings
 	EnvFile  string   // that was read, see ReadEnvFile; "": none
+	Frozen   bool     // prompts and skills stay what they are, whatever reloads say
 	Proven   bool     // people's tenants are proven, though there is no AppID
 	SignsIn  bool     // connections need people's tokens from OAuth connections of the Azure Bot
 
@@ -202,6 +195,32 @@ type Part struct {
 	Register func(*Settings, *actions.Registry)
 	// Plan adds to what a planner is made of. nil: nothing.
 	Plan func(context.Context, *Settings, *planner.Config) error
+	// Extend does so, too, once the settings are right. nil: nothing.
+	Extend func(context.Context, *Settings, *planner.Config) error
+}
+
+// Own returns the settings of the feature that keeps its own in a T; nil if the bot lacks the feature.
+func Own[T any](s *Settings) *T {
+	for _, p := range s.Parts {
+		if values, ok := p.Values.(*T); ok {
+			return values
+		}
+	}
+	return nil
+}
+
+// clone is a copy that shares no settings, with features either.
+func (s *Settings) clone() *Settings {
+	other := *s
+	other.Parts = slices.Clone(s.Parts)
+	for i, p := range s.Parts {
+		if p.Values != nil {
+			values := reflect.New(reflect.TypeOf(p.Values).Elem())
+			values.Elem().Set(reflect.ValueOf(p.Values).Elem())
+			other.Parts[i].Values = values.Interface()
+		}
+	}
+	return &other
 }
 
 // featureOf returns the name of the feature that reads a variable; "" if every bot does.
@@ -270,7 +289,6 @@ type Bot struct {
 	Memory       bool
 	Planner      string
 	Prompts      fs.FS
-	Sandbox      skills.Sandbox
 	Counter      prompts.Counter
 	Functions    map[string]func(context.Context, *actions.Turn, []string) (any, error)
 	Texts        map[string]map[string]string
@@ -301,12 +319,6 @@ const (
 
 // Planners returns the names of the planners, and of their prompts.
 func Planners() []string { return []string{Sequence, sequential, tools} }
-
-// NoSandbox and AutoSandbox are values of BOT_SKILLS_SANDBOX besides a kind.
-const (
-	NoSandbox   = "none"
-	AutoSandbox = "auto"
-)
 
 // Common marks, as an annotation of their flags, the settings that help shows without being asked for
 // all of them.
@@ -780,7 +792,6 @@ func (s *Settings) Check() error {
 	s.checkConnector(&f)
 	s.checkModels(&f)
 	s.checkExplicit(&f)
-	s.checkSkills(&f)
 	if s.RedisURL != "" {
 		store, err := state.Open(context.Background(), s.RedisURL, state.Config{}) // dials nothing
 		if err == nil {
@@ -1177,45 +1188,6 @@ func (s *Settings) checkModels(f *faults) {
 	}
 }
 
-// skillTools are the words allowed in BOT_SKILLS_APPROVAL.
-var skillTools = map[string][]string{
-	"load": {"load_skill"}, "read": {"read_skill_resource"}, "run": {"run_skill_script"},
-	"all": {"load_skill", "read_skill_resource", "run_skill_script"}, "none": {},
-}
-
-// approvedTools are the skill tools whose every call needs a person's approval.
-func (s *Settings) approvedTools() []string {
-	if s.SkillsApproval == nil {
-		return skillTools["run"]
-	}
-	tools := []string{}
-	for _, word := range s.SkillsApproval {
-		tools = append(tools, skillTools[strings.ToLower(word)]...)
-	}
-	return tools
-}
-
-// SkillDirs are the folders of BOT_SKILLS_DIR.
-func (s *Settings) SkillDirs() []string {
-	return slices.DeleteFunc(filepath.SplitList(s.SkillsDir), func(dir string) bool { return strings.TrimSpace(dir) == "" })
-}
-
-func (s *Settings) checkSkills(f *faults) {
-	for _, word := range s.SkillsApproval {
-		switch _, ok := skillTools[strings.ToLower(word)]; {
-		case !ok:
-			f.add("BOT_SKILLS_APPROVAL", "%q is none of load, read, run, all and none", word)
-		case len(s.SkillsApproval) > 1 && (strings.EqualFold(word, "all") || strings.EqualFold(word, "none")):
-			f.add("BOT_SKILLS_APPROVAL", "%s says it for all three, so it stands alone", word)
-		}
-	}
-	for _, dir := range s.SkillDirs() {
-		if info, err := os.Stat(dir); err != nil && !s.SkillsReload || err == nil && !info.IsDir() {
-			f.add("BOT_SKILLS_DIR", "%q is not a folder", dir)
-		}
-	}
-}
-
 // Actions returns the bot's actions. Its Check lists what is wrong with them.
 func (s *Settings) Actions() *actions.Registry {
 	registry := actions.New()
@@ -1311,7 +1283,12 @@ func (s *Settings) checkPrompts(f *faults) *actions.Registry {
 		Model: models.Offline{}, Prompts: library, Prompt: library.For(s.Planner), Actions: registry, ResponseFormat: s.ResponseFormat, Functions: s.Bot.Functions,
 		Named: func(string) (models.Model, error) { return models.Offline{}, nil },
 	}
-	notPlanned := s.completeParts(context.Background(), &cfg)
+	var notPlanned error
+	for _, p := range s.Parts {
+		if p.Plan != nil {
+			notPlanned = errors.Join(notPlanned, p.Plan(context.Background(), s, &cfg))
+		}
+	}
 	faulty := planner.AddPromptFolders(registry, cfg)
 	_, misfit := newPlanner(context.Background(), s.Planner, cfg)
 	f.ask("BOT_PROMPTS_DIR", errors.Join(err, s.unused(library), notPlanned, faulty, misfit))

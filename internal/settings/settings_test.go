@@ -18,12 +18,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/actions/lists"
-	"github.com/planbot-go/planbot/skills"
 )
 
 func TestSettings(t *testing.T) {
@@ -404,10 +401,7 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 		"a pipe of instructions":  {env{"bot-instructions-file": pipe(t)}, []string{"BOT_INSTRUCTIONS_FILE"}},
 		"a reload of nothing":     {env{"bot-prompts-reload": "true"}, []string{"BOT_PROMPTS_RELOAD"}},
 		"odd feedback":            {env{"bot-feedback": "maybe"}, []string{"BOT_FEEDBACK"}},
-		"skills of no folder":     {env{"bot-skills-lenient": "true", "bot-skills-links": "true", "bot-skills-reload": "true", "bot-skills-approval": "run"}, []string{"BOT_SKILLS_LENIENT", "BOT_SKILLS_LINKS", "BOT_SKILLS_RELOAD", "BOT_SKILLS_APPROVAL"}},
-		"odd skills":              {env{"bot-skills-dir": t.TempDir() + ":/nowhere::settings.go", "bot-skills-lenient": "a", "bot-skills-links": "b", "bot-skills-reload": "c", "bot-skills-approval": "run, jump"}, []string{"BOT_SKILLS_LENIENT", "BOT_SKILLS_LINKS", "BOT_SKILLS_RELOAD", "BOT_SKILLS_APPROVAL", "BOT_SKILLS_DIR", "BOT_SKILLS_DIR"}},
 		"unknown commands":        {env{"bot-commands-off": "/forget, /delete, reset, /MYDATA"}, []string{"BOT_COMMANDS_OFF", "BOT_COMMANDS_OFF"}},
-		"all, and then some":      {env{"bot-skills-dir": t.TempDir(), "bot-skills-approval": "all, run"}, []string{"BOT_SKILLS_APPROVAL"}},
 		"an odd reload":           {env{"bot-prompts-reload": "often"}, []string{"BOT_PROMPTS_RELOAD"}},
 		"no prompt":               {env{"bot-prompts-dir": t.TempDir()}, []string{"BOT_PROMPTS_DIR"}},
 		"queries":                 {env{"bot-openid-metadata-url": "https://x/?u:p", "bot-login-url": "https://x/#u:p", "openai-base-url": "http://x/v1?u:p"}, []string{"BOT_OPENID_METADATA_URL", "BOT_LOGIN_URL", "OPENAI_BASE_URL"}},
@@ -432,7 +426,7 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 		"no response format":     {env{"bot-response-format": "yaml"}, []string{"BOT_RESPONSE_FORMAT"}},
 		"another planner's":      {env{"bot-planner": "sequential", "bot-response-format": "text"}, []string{"BOT_RESPONSE_FORMAT"}},
 		"a model of nobody":      {env{"openai-model": "m"}, []string{"OPENAI_MODEL"}},
-		"everything else":        {env{"bot-cloud": "moon", "bot-allowed-service-hosts": "https://x/", "bot-planner": "magic", "bot-skills-dir": "s", "bot-skills-sandbox": "docker", "bot-prompts-dir": "/nowhere", "bot-turn-timeout": "5", "bot-drain-timeout": "-1s", "bot-log-level": "loud", "bot-log-format": "xml"}, []string{"BOT_CLOUD", "BOT_ALLOWED_SERVICE_HOSTS", "BOT_PLANNER", "BOT_SKILLS_SANDBOX", "BOT_SKILLS_DIR", "BOT_PROMPTS_DIR", "BOT_TURN_TIMEOUT", "BOT_DRAIN_TIMEOUT", "BOT_LOG_LEVEL", "BOT_LOG_FORMAT"}},
+		"everything else":        {env{"bot-cloud": "moon", "bot-allowed-service-hosts": "https://x/", "bot-planner": "magic", "bot-prompts-dir": "/nowhere", "bot-turn-timeout": "5", "bot-drain-timeout": "-1s", "bot-log-level": "loud", "bot-log-format": "xml"}, []string{"BOT_CLOUD", "BOT_ALLOWED_SERVICE_HOSTS", "BOT_PLANNER", "BOT_PROMPTS_DIR", "BOT_TURN_TIMEOUT", "BOT_DRAIN_TIMEOUT", "BOT_LOG_LEVEL", "BOT_LOG_FORMAT"}},
 	} {
 		_, err := c.in.read()
 		if err == nil {
@@ -472,19 +466,6 @@ func TestApprovalOfSkillsHint(t *testing.T) {
 		if !strings.HasSuffix(lines[i], want+" (tools of skills: BOT_SKILLS_APPROVAL)") {
 			t.Errorf("%s, want %s", lines[i], want)
 		}
-	}
-}
-
-func TestSkillsConfig(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	s, err := env{"bot-skills-dir": dir, "bot-skills-lenient": "true", "bot-skills-links": "true", "bot-skills-reload": "true"}.read()
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := skills.Config{Roots: []string{dir}, Lenient: true, FollowLinks: true, Reload: true}
-	if diff := cmp.Diff(want, s.SkillsConfig()); diff != "" {
-		t.Error(diff)
 	}
 }
 

@@ -1,4 +1,4 @@
-package app
+package agentskills
 
 import (
 	"context"
@@ -11,45 +11,45 @@ import (
 	"text/tabwriter"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/internal/cli"
-	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/skills"
 	"github.com/planbot-go/planbot/skills/sandbox"
 )
 
-type skillsCmd struct {
-	Validate skillsValidateCmd `help:"Check skills against the open specification."`
-	List     skillsListCmd     `help:"List the skills in folders, and say what is wrong with the others."`
-	Show     skillsShowCmd     `help:"Show one skill: what it says of itself, its files, its instructions."`
-	Prompt   skillsPromptCmd   `help:"Show what the model sees: the skills and the tools, or one loaded skill."`
+type commands struct {
+	Validate validateCommand `help:"Check skills against the open specification."`
+	List     listCommand     `help:"List the skills in folders, and say what is wrong with the others."`
+	Show     showCommand     `help:"Show one skill: what it says of itself, its files, its instructions."`
+	Prompt   promptCommand   `help:"Show what the model sees: the skills and the tools, or one loaded skill."`
 }
 
-// skillsIn says where and how to look for skills.
-type skillsIn struct {
+// folders says where and how to look for skills.
+type folders struct {
 	Lenient bool `help:"accept skills with small faults"`
 	Links   bool `help:"follow symbolic links that lead to one of the folders"`
 }
 
 // find looks in the folders or, without any, in BOT_SKILLS_DIR, and prints the faults. Finding no
 // skill is an error.
-func (c skillsIn) find(ctx context.Context, s *settings.Settings, dirs []string, std *cli.Streams) ([]*skills.Skill, error) {
-	found, faults, err := c.discover(ctx, s, skills.Config{Roots: dirs})
+func (c folders) find(ctx context.Context, p *app.Program, dirs []string) ([]*skills.Skill, error) {
+	found, faults, err := c.discover(ctx, p, skills.Config{Roots: dirs})
 	if err != nil {
 		return found, err
 	}
-	printFaults(std.Err, faults)
+	printFaults(p.Err(), faults)
 	if len(found) == 0 {
 		err = errors.New("found no skill that can be used")
 	}
 	return found, err
 }
 
-func (c skillsIn) discover(ctx context.Context, s *settings.Settings, cfg skills.Config) ([]*skills.Skill, []skills.Fault, error) {
+func (c folders) discover(ctx context.Context, p *app.Program, cfg skills.Config) ([]*skills.Skill, []skills.Fault, error) {
 	if len(cfg.Roots) == 0 {
-		cfg.Roots = s.SkillDirs()
+		cfg.Roots = of(p.Settings()).dirs()
 	}
 	if len(cfg.Roots) == 0 {
-		return nil, nil, cli.Usage(errors.New("name a folder of skills, or set BOT_SKILLS_DIR"))
+		return nil, nil, app.Usage(errors.New("name a folder of skills, or set BOT_SKILLS_DIR"))
 	}
 	cfg.Lenient, cfg.FollowLinks = c.Lenient, c.Links
 	return cfg.Discover(ctx)
@@ -61,24 +61,24 @@ func printFaults(out io.Writer, faults []skills.Fault) {
 	}
 }
 
-type skillsValidateCmd struct {
+type validateCommand struct {
 	Dirs []string `arg:"" optional:"" name:"dir" help:"a skill, or a folder of skills (BOT_SKILLS_DIR)"`
 	JSON bool     `help:"print a JSON object"`
-	skillsIn
+	folders
 }
 
 // Run prints every fault and fails if there is one.
-func (c skillsValidateCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
-	found, faults, err := c.discover(ctx, s, skills.Config{Roots: c.Dirs, Validate: true})
+func (c validateCommand) Run(ctx context.Context, p *app.Program) error {
+	found, faults, err := c.discover(ctx, p, skills.Config{Roots: c.Dirs, Validate: true})
 	if err != nil {
 		return err
 	}
 	n := len(found)
 	sound := !slices.ContainsFunc(faults, func(f skills.Fault) bool { return !f.Warning })
 	if c.JSON {
-		err = cli.PrintJSON(std.Out, map[string]any{"valid": sound, "skills": n, "faults": append([]skills.Fault{}, faults...)})
+		err = cli.PrintJSON(p.Out(), map[string]any{"valid": sound, "skills": n, "faults": append([]skills.Fault{}, faults...)})
 	} else {
-		printFaults(std.Out, faults)
+		printFaults(p.Out(), faults)
 	}
 	switch {
 	case err != nil:
@@ -87,25 +87,25 @@ func (c skillsValidateCmd) Run(ctx context.Context, s *settings.Settings, std *c
 		return cli.SilentError{Code: cli.ExitFailed}
 	case c.JSON:
 	case n == 1:
-		fmt.Fprintln(std.Out, "1 skill is fine")
+		fmt.Fprintln(p.Out(), "1 skill is fine")
 	default:
-		fmt.Fprintln(std.Out, n, "skills are fine")
+		fmt.Fprintln(p.Out(), n, "skills are fine")
 	}
 	return nil
 }
 
-type skillsListCmd struct {
+type listCommand struct {
 	Dirs []string `arg:"" optional:"" name:"dir" help:"folders of skills (BOT_SKILLS_DIR)"`
-	skillsIn
+	folders
 }
 
 // Run prints one line for each skill that would be used, and the faults separately.
-func (c skillsListCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
-	found, err := c.find(ctx, s, c.Dirs, std)
+func (c listCommand) Run(ctx context.Context, p *app.Program) error {
+	found, err := c.find(ctx, p, c.Dirs)
 	if err != nil {
 		return err
 	}
-	table := tabwriter.NewWriter(std.Out, 0, 0, 2, ' ', 0)
+	table := tabwriter.NewWriter(p.Out(), 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "SKILL\tRESOURCES\tSCRIPTS\tDESCRIPTION")
 	for _, s := range found {
 		fmt.Fprintf(table, "%s\t%d\t%d\t%s\n", cli.Printable(s.Name), len(s.Resources), len(s.Scripts), cli.OneLine(s.Description))
@@ -113,22 +113,22 @@ func (c skillsListCmd) Run(ctx context.Context, s *settings.Settings, std *cli.S
 	return table.Flush()
 }
 
-type skillsShowCmd struct {
+type showCommand struct {
 	Name string   `arg:"" help:"name of the skill"`
 	Dirs []string `arg:"" optional:"" name:"dir" help:"folders of skills (BOT_SKILLS_DIR)"`
-	skillsIn
+	folders
 }
 
 // Run prints the skill with that name, in any case or with a leading ./.
-func (c skillsShowCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
-	found, err := c.find(ctx, s, c.Dirs, std)
+func (c showCommand) Run(ctx context.Context, p *app.Program) error {
+	found, err := c.find(ctx, p, c.Dirs)
 	if err != nil {
 		return err
 	}
 	var names []string
 	for _, skill := range found {
 		if strings.EqualFold(skill.Name, strings.TrimPrefix(c.Name, "./")) {
-			return printSkill(ctx, std.Out, skill)
+			return printSkill(ctx, p.Out(), skill)
 		}
 		names = append(names, skill.Name)
 	}
@@ -181,16 +181,16 @@ func printText(out io.Writer, text string) {
 	}
 }
 
-type skillsPromptCmd struct {
+type promptCommand struct {
 	Name string   `arg:"" optional:"" help:"name of a skill, to see what the model is told when it is loaded"`
 	Dirs []string `name:"dir" sep:"none" help:"a folder of skills; may be repeated (BOT_SKILLS_DIR)"`
-	skillsIn
+	folders
 }
 
 // Run prints what a model sees of the skills: their list and the tools, or one of them. It leaves
 // out scripts whose interpreter is not installed here.
-func (c skillsPromptCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
-	found, err := c.find(ctx, s, c.Dirs, std)
+func (c promptCommand) Run(ctx context.Context, p *app.Program) error {
+	found, err := c.find(ctx, p, c.Dirs)
 	if err != nil {
 		return err
 	}
@@ -213,6 +213,6 @@ func (c skillsPromptCmd) Run(ctx context.Context, s *settings.Settings, std *cli
 	if err != nil {
 		return err
 	}
-	printText(std.Out, text)
+	printText(p.Out(), text)
 	return nil
 }
