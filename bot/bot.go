@@ -31,6 +31,7 @@ import (
 	"github.com/planbot-go/planbot/bot/approvals"
 	"github.com/planbot-go/planbot/bot/audit"
 	"github.com/planbot-go/planbot/bot/heads"
+	"github.com/planbot-go/planbot/bot/privacy"
 	"github.com/planbot-go/planbot/bot/quota"
 	"github.com/planbot-go/planbot/bot/summary"
 	"github.com/planbot-go/planbot/bot/teams"
@@ -243,6 +244,7 @@ type Bot struct {
 	cfg     Config
 	routes  routes
 	engine  *turn.Engine
+	privacy *privacy.Privacy
 	views   views
 	fetches fetches
 
@@ -382,7 +384,15 @@ func New(cfg Config) (*Bot, error) {
 		return nil, err
 	}
 	cfg = b.cfg
-	b.routes.last = (&builtins{&b.cfg, &b.routes}).routes()
+	features, err := b.features()
+	if err != nil {
+		return nil, fmt.Errorf("bot: %w", err)
+	}
+	b.privacy = &privacy.Privacy{
+		Store: cfg.Store, Actions: cfg.Actions, Features: features, Requests: cfg.Requests, Facts: cfg.Memory, Audit: cfg.AuditKeep > 0,
+	}
+	features = append(features, b.privacy.Feature())
+	b.routes.last = (&builtins{&b.cfg, &b.routes, b.privacy}).routes()
 	clicks, refreshes := cfg.Actions.Clicks()
 	for _, a := range clicks {
 		b.OnCardAction(a.Name, actionClick(a))
@@ -413,10 +423,6 @@ func New(cfg Config) (*Bot, error) {
 			end()
 		}
 		return nil, err
-	}
-	features, err := b.features()
-	if err != nil {
-		return nil, fmt.Errorf("bot: %w", err)
 	}
 	kept := cfg.HistoryTurns
 	if cfg.Summarize != nil {
@@ -567,6 +573,9 @@ func (b *Bot) Requested(ctx context.Context, r actions.Request, id string) (acti
 func (b *Bot) Withdraw(ctx context.Context, n actions.Notice) (bool, error) {
 	return b.engine.Withdraw(ctx, n)
 }
+
+// Forget deletes everything that the bot keeps about the turn's person, see [privacy.Privacy.Forget].
+func (b *Bot) Forget(ctx context.Context, t *Turn) error { return b.privacy.Forget(ctx, t) }
 
 // Store returns the bot's store.
 func (b *Bot) Store() *state.Store { return b.cfg.Store }

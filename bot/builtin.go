@@ -12,6 +12,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions/memory"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/privacy"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/lazy"
 	"github.com/planbot-go/planbot/internal/texts"
@@ -26,25 +27,27 @@ const bigTeam = 100
 
 // builtins are the routes that every bot has, tried after those it registers.
 type builtins struct {
-	cfg *Config
-	own *routes
+	cfg     *Config
+	own     *routes
+	privacy *privacy.Privacy
 }
 
 func (b *builtins) routes() []route {
 	return []route{
 		{botAdded, b.welcome},
-		{botRemoved, leave},
+		{botRemoved, b.leave},
 		{func(t *Turn) bool { return t.Activity.Type == activity.InstallationUpdate }, upgraded},
 		{isCommand("help"), b.help},
 		{begins("/help"), b.help},
 		{isCommand(resetCommand), b.unlessOff(resetCommand, b.reset)},
 		{begins(resetCommand), b.unlessOff(resetCommand, standsAlone(resetCommand))},
-		{isCommand(dataCommand), b.unlessOff(dataCommand, myData)},
+		{isCommand(dataCommand), b.unlessOff(dataCommand, b.privacy.Show)},
 		{begins(dataCommand), b.unlessOff(dataCommand, standsAlone(dataCommand))},
-		{b.isSignOut, b.unlessOff(signOutCommand, signOut)},
+		{isSignOut, b.unlessOff(signOutCommand, signOut)},
 		{func(t *Turn) bool { return b.cfg.Memory && begins(memoryCommand)(t) }, memories},
-		{begins(forgetCommand), b.unlessOff(forgetCommand, b.forget)},
-		{isForgetClick, b.unlessOff(forgetCommand, b.forgetClicked)},
+		{saysForget, b.unlessOff(forgetCommand, b.privacy.Yes)},
+		{begins(forgetCommand), b.unlessOff(forgetCommand, b.privacy.Ask)},
+		{privacy.IsClick, b.unlessOff(forgetCommand, b.privacy.Clicked)},
 		{func(t *Turn) bool { _, ok := b.own.submittedClick(t); return ok }, b.own.clickedSubmitted},
 		{(*Turn).IsSubmit, submitted},
 		{begins(approveCommand), undecided}, // with an id they decide, before any route
@@ -141,16 +144,15 @@ func (b *builtins) inBigTeam(ctx context.Context, a *activity.Activity) bool {
 
 // leave forgets the welcome, so that the bot greets again when it is added again. If the app itself
 // was removed, it deletes what was said.
-func leave(ctx context.Context, t *Turn) error {
+func (b *builtins) leave(ctx context.Context, t *Turn) error {
 	if t.Activity.Type != activity.InstallationUpdate {
 		*state.Of[greeted](t.Conversation) = greeted{}
 		return t.Removed(ctx)
 	}
 	if !t.Activity.Conversation.Personal() {
-		return t.ForgetConversation(ctx)
+		return b.privacy.ForgetConversation(ctx, t)
 	}
-	_, err := t.ForgetPerson(ctx)
-	return err
+	return b.privacy.Forget(ctx, t)
 }
 
 // help lists what the bot can do, from the registry.
@@ -201,7 +203,7 @@ func (b *builtins) commandList(t *Turn) string {
 		{forgetCommand, "deletes everything I keep about you"},
 		{signOutCommand, "signs you out of other services"},
 	}, func(c listedCommand) bool {
-		return slices.Contains(b.cfg.CommandsOff, c.name) || c.name == signOutCommand && !b.signsIn() || c.name == memoryCommand && !b.cfg.Memory
+		return slices.Contains(b.cfg.CommandsOff, c.name) || c.name == signOutCommand && !t.SignsIn() || c.name == memoryCommand && !b.cfg.Memory
 	})
 	var s strings.Builder
 	list := func(command string, does texts.Text) {
@@ -261,10 +263,10 @@ func (b *builtins) reset(ctx context.Context, t *Turn) error {
 		b.cfg.Skills.Reset(t.Turn)
 	}
 	b.cfg.Actions.Reset(t.Turn)
-	if err := t.ForgetFiles(ctx); err != nil {
+	if err := turn.Here(t).ForgetFiles(ctx, t.Conversation); err != nil {
 		return err
 	}
-	if err := t.ForgetApprovals(ctx); err != nil {
+	if err := b.privacy.ForgetApprovals(ctx, t); err != nil {
 		return err
 	}
 	return t.Tell(ctx, t.Translate("I've cleared our conversation. Everything else that I keep for you is still here."))
@@ -291,14 +293,17 @@ func undecided(ctx context.Context, t *Turn) error {
 const (
 	resetCommand   = "/reset"
 	dataCommand    = "/mydata"
-	forgetCommand  = "/forget"
+	forgetCommand  = privacy.ForgetCommand
 	signOutCommand = "/signout"
 )
 
-// signsIn reports whether there are actions that people sign in for.
-func (b *builtins) signsIn() bool { return len(b.cfg.Actions.Connections()) > 0 }
+// saysForget matches the command with its yes.
+func saysForget(t *Turn) bool {
+	words, _ := commandWords(t, forgetCommand)
+	return strings.EqualFold(words, "yes")
+}
 
-func (b *builtins) isSignOut(t *Turn) bool { return isCommand(signOutCommand)(t) && b.signsIn() }
+func isSignOut(t *Turn) bool { return isCommand(signOutCommand)(t) && t.SignsIn() }
 
 // signOut signs the person out of what actions signed them in to.
 func signOut(ctx context.Context, t *Turn) error {
@@ -318,18 +323,6 @@ func (b *builtins) unlessOff(command string, h Handler) Handler {
 	return func(ctx context.Context, t *Turn) error {
 		return t.Tell(ctx, t.Translate("%s is switched off here.", command))
 	}
-}
-
-// myData shows the person what is kept about them, where nobody else reads it.
-func myData(ctx context.Context, t *Turn) error {
-	if !t.Activity.Conversation.Personal() {
-		return t.Tell(ctx, t.Translate("Please ask me that in a personal chat, where only you can read the answer."))
-	}
-	messages, err := t.PersonData(ctx)
-	if err != nil {
-		return err
-	}
-	return t.Send(ctx, messages...)
 }
 
 // memoryCommand is there with [Config.Memory].
@@ -371,70 +364,6 @@ func listMemories(t *Turn, all []memory.Fact) string {
 			t.Translate("said on %s, until %s", one.Learnt.In(t.Activity.Zone()).Format(time.DateOnly), one.Expires.In(t.Activity.Zone()).Format(time.DateOnly)) + ")"
 	}
 	return said + "\n\n" + t.Translate("Say %s to make me forget one.", "**"+memoryCommand+" forget "+strconv.Itoa(all[0].Number)+"**")
-}
-
-// forget asks whether to delete everything about the person, or deletes it if they say yes.
-func (b *builtins) forget(ctx context.Context, t *Turn) error {
-	if words, _ := commandWords(t, forgetCommand); strings.EqualFold(words, "yes") {
-		return b.forgetNow(ctx, t)
-	}
-	question := t.Translate("Should I delete everything that I keep about you?")
-	about := t.Translate("This cannot be undone. What belongs to others stays.")
-	how := func(command string) string {
-		return question + " " + about + "\n\n" + t.Translate("Say %s to delete it.", command)
-	}
-	m := t.Message(how("**" + forgetCommand + " yes**"))
-	if t.ShowsCards() {
-		m.Summary, m.Text = question, ""
-		m.Attachments = []activity.Attachment{activity.Card{
-			Fallback: how(forgetCommand + " yes"),
-			Body:     []any{activity.TextBlock{Text: question, Weight: "bolder", Size: "medium"}, activity.TextBlock{Text: about}},
-			Actions:  []any{activity.Button{Title: t.Translate("Delete everything"), Style: "destructive", Data: forgetClick{forgetVerb, t.Activity.From.ID}}},
-		}.Attachment()}
-	}
-	return t.Send(ctx, m)
-}
-
-const forgetVerb = turn.OwnVerbs + "forget"
-
-// forgetClick is the data of the button that says yes. Such a click is a message, so that the
-// person reads how it ended, however long it takes.
-type forgetClick struct {
-	Verb   string `json:"verb"`
-	Person string `json:"person"` // who was asked
-}
-
-func isForgetClick(t *Turn) bool {
-	var click forgetClick
-	return t.IsSubmit() && json.Unmarshal(t.Activity.Value, &click) == nil && click.Verb == forgetVerb
-}
-
-// forgetClicked handles that click. In a group others see the button, too.
-func (b *builtins) forgetClicked(ctx context.Context, t *Turn) error {
-	var click forgetClick
-	if err := json.Unmarshal(t.Activity.Value, &click); err != nil || click.Person != t.Activity.From.ID {
-		return t.Tell(ctx, t.Translate("This question is for somebody else. Nothing was deleted."))
-	}
-	return b.forgetNow(ctx, t)
-}
-
-// forgetNow deletes everything stored about the person but the audit, and says what stays.
-func (b *builtins) forgetNow(ctx context.Context, t *Turn) error {
-	forgot, err := t.ForgetPerson(ctx)
-	if err != nil {
-		return err
-	}
-	said := t.Translate("I've deleted everything I kept about you.")
-	if b.cfg.AuditKeep > 0 {
-		said = t.Translate("I've deleted everything I kept about you, except the audit of approvals and actions.")
-	}
-	if b.cfg.Memory || forgot.FileTexts > 0 {
-		said += " " + t.Translate("Deleted facts: %d, texts of files: %d, vectors: 0 (I keep none of what people say or send). I checked that none is left. I can't reach backups, or what the AI model's provider logs.", forgot.Facts, forgot.FileTexts)
-	}
-	if len(forgot.Keeps) > 0 {
-		said += " " + t.Translate("This stays, because it belongs to others: %s.", strings.Join(forgot.Keeps, ", "))
-	}
-	return t.Tell(ctx, said)
 }
 
 const skillCommand = "/skill"

@@ -263,12 +263,13 @@ func TestTeamsAside(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var faults []error
-		b := setupTeams(t, teams.Routes{Dialogs: map[string]teams.Dialog{"count": {
+		var b *bundle
+		b = setupTeams(t, teams.Routes{Dialogs: map[string]teams.Dialog{"count": {
 			Fetch: func(ctx context.Context, turn *bot.Turn, _ teams.Input) (teams.Answer, error) {
 				n := state.Of[counted](turn.Conversation)
 				n.N++
 				_, kept := teams.Continue(turn, 1)
-				faults = []error{turn.Tell(ctx, "Hello"), turn.Save(ctx), turn.Plan(ctx), kept, turn.ForgetConversation(ctx)}
+				faults = []error{turn.Tell(ctx, "Hello"), turn.Save(ctx), turn.Plan(ctx), kept, b.bot.Forget(ctx, turn)}
 				return teams.Answer{Message: strings.Repeat("I", n.N)}, nil
 			},
 		}}})

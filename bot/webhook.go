@@ -432,6 +432,9 @@ func (b *Bot) handler(t *Turn) Handler {
 	if h := turn.Decision(t); h != nil {
 		return h
 	}
+	if saysForget(t) && !slices.Contains(b.cfg.CommandsOff, forgetCommand) {
+		turn.NeedsNoState(t)
+	}
 	return b.routes.handler(t)
 }
 

@@ -213,12 +213,12 @@ func (c click) taken(ctx context.Context, t *turn.Turn, w *turn.Waiting) activit
 		v := a.of.viewOf(t)
 		v.Asker = w.Asked.From
 		t.Count(Counted, a.decision())
-		log.Str("approval", a.ID).Str("of_turn", w.Turn()).Str("action", a.Action).
+		log.Str("approval", a.ID).Str("of_turn", w.Turn).Str("action", a.Action).
 			Str("by", t.Activity.From.ID).Bool("approved", a.Decision.Approved).Msg("approval decided")
 		return a.Closed(v)
 	}
 	q := w.Pause.(*question)
-	log.Str("question", q.ID).Str("of_turn", w.Turn()).Str("action", q.Action).Bool("declined", q.Given.Declined).Msg("question answered")
+	log.Str("question", q.ID).Str("of_turn", w.Turn).Str("action", q.Action).Bool("declined", q.Given.Declined).Msg("question answered")
 	return q.Closed(q.of.viewOf(t))
 }
 

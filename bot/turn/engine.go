@@ -84,9 +84,6 @@ type Channel interface {
 // Attachments says which pictures, files and voice messages a bot shows its model.
 type Attachments = files.Attachments
 
-// FileReader reads people's files.
-type FileReader = files.FileReader
-
 // Handler answers one activity. If it returns an error, the person reads one safe sentence and the
 // operator gets the cause. If a save loses a race before anything was sent, the handler runs again
 // on fresh state, so what it does elsewhere must tolerate that.
@@ -143,7 +140,7 @@ type Engine struct {
 	inbox    *inbox.Inbox
 	workers  *workers
 	answers  sync.Map // record id -> chan []byte: the requests of this process that wait for an answer
-	secrets  sync.Map // record id -> string: of turns that answer a sign-in card, see [Engine.keepSecret]
+	secrets  sync.Map // record id -> string: of turns that answer a sign-in card, see [Engine.submit]
 	watchers []func(Event)
 	newer    newer
 	files    *files.Files
@@ -166,7 +163,11 @@ func New(cfg Config) (*Engine, error) {
 	for _, f := range cfg.Features {
 		maps.Copy(e.pauses, f.Pauses)
 	}
-	e.files = newFiles(cfg)
+	c := files.Config{Attachments: cfg.Attachments, Store: cfg.Store, Channel: cfg.Channel, Cause: cause}
+	if p, ok := cfg.Planner.(interface{ Sees(context.Context) bool }); ok {
+		c.Sees = p.Sees
+	}
+	e.files = files.New(c)
 	e.inbox, err = inbox.Open(cfg.Store, inbox.Config{
 		Lease: cfg.Lease, Patience: cfg.Patience, MaxWaiting: cfg.MaxWaiting, MaxWaitingPerQueue: cfg.MaxWaitingPerConversation, Log: cfg.Log,
 	})
@@ -178,15 +179,6 @@ func New(cfg Config) (*Engine, error) {
 
 // Stats says what the inbox has and did.
 func (e *Engine) Stats() inbox.Stats { return e.inbox.Stats() }
-
-// newFiles opens what takes and keeps the files of a bot.
-func newFiles(cfg Config) *files.Files {
-	c := files.Config{Attachments: cfg.Attachments, Store: cfg.Store, Channel: cfg.Channel, Cause: cause}
-	if p, ok := cfg.Planner.(interface{ Sees(context.Context) bool }); ok {
-		c.Sees = p.Sees
-	}
-	return files.New(c)
-}
 
 // Start begins to claim queues that have work, including those that another process left.
 func (e *Engine) Start() {
@@ -277,7 +269,10 @@ func (e *Engine) submit(ctx context.Context, t *Turn, entry inbox.Entry) (id str
 	}
 	entry.ID, entry.Record = t.rec.ID, raw
 	entry.Take = entry.Wait == nil && e.workers.tryEnter()
-	e.keepSecret(t)
+	if id := t.rec.ID; t.secret != "" { // until this process starts the turn
+		e.secrets.Store(id, t.secret)
+		time.AfterFunc(secretFor, func() { e.secrets.Delete(id) })
+	}
 	receipt, err := e.inbox.Accept(ctx, entry)
 	if receipt.Lease == nil {
 		if entry.Take {
@@ -515,7 +510,13 @@ func (e *Engine) newTurn(a *activity.Activity) *Turn {
 	t.UserToken = func(ctx context.Context, connection string) (connector.UserToken, error) {
 		return userToken(ctx, t, connection)
 	}
-	t.Team = func(ctx context.Context) (connector.Team, error) { return teamOf(ctx, t) }
+	t.Team = func(ctx context.Context) (connector.Team, error) {
+		id := a.TeamID()
+		if id == "" {
+			return connector.Team{}, errors.New("the turn is in no team")
+		}
+		return e.cfg.Channel.Team(ctx, t.Activity.Reference(), id)
+	}
 	return t
 }
 
@@ -558,15 +559,6 @@ func (e *Engine) TakeCode(ctx context.Context, t *Turn) error {
 	hideSecret(t)
 	t.secret = code
 	return nil
-}
-
-// keepSecret holds the secret of a turn until this process starts it, for a while.
-func (e *Engine) keepSecret(t *Turn) {
-	if t.secret != "" {
-		id := t.rec.ID
-		e.secrets.Store(id, t.secret)
-		time.AfterFunc(secretFor, func() { e.secrets.Delete(id) })
-	}
 }
 
 // Aside runs an invoke's handler at once, without waiting for the conversation's queue, and returns
@@ -640,7 +632,8 @@ func (e *Engine) Request(ctx context.Context, r actions.Request) (id string, err
 	if err != nil {
 		return "", fmt.Errorf("request %s: %w", r.Action, err)
 	}
-	if state.Peek[keptRequests](docs[0]).full() {
+	kept := state.Peek[keptRequests](docs[0]).List
+	if len(kept) >= maxRequestsKept && time.Since(kept[len(kept)-maxRequestsKept].At) <= requestYoung { // its caller may still wait
 		return "", fmt.Errorf("request %s: %w", r.Action, actions.ErrFull)
 	}
 	n := actions.Notice{To: known.recipient(), Run: requestRun}

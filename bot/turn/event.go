@@ -157,27 +157,6 @@ func seeReceived(t *Turn) func(duplicate, dropped string) {
 	}
 }
 
-func seeBegan(t *Turn) {
-	if watched(t) {
-		began := &Began{Activity: t.rec.Activity, Text: t.Text, Phase: string(t.rec.Phase), Tries: t.lease.Tries()}
-		t.engine.see(Event{Turn: t.ID, Began: began, State: func() State { return scopesOf(t) }})
-	}
-}
-
-func seePlanned(t *Turn, p plan.Plan) {
-	if watched(t) {
-		t.engine.see(Event{Turn: t.ID, Planned: &p})
-	}
-}
-
-// seeNoPlan counts a model's answers when none of them could run.
-func seeNoPlan(t *Turn, fault *plan.Fault) {
-	t.Count(CountRefusals, string(fault.Kind))
-	for _, kind := range fault.Before {
-		t.Count(CountRefusals, string(kind))
-	}
-}
-
 // seeCalled tells of the call of the command at that index of the plan.
 func seeCalled(t *Turn, c *call, index int, again, unknown bool) {
 	if !watched(t) {

@@ -25,8 +25,6 @@ var (
 	errRefused = errors.New("the action refused")
 	// errUnsent is a reply that could not be sent.
 	errUnsent = errors.New("send reply")
-	// errNotForgotten says that some of a person's data is not deleted.
-	errNotForgotten = errors.New("not everything about the person was deleted")
 )
 
 // is reports whether err is or wraps an E.
@@ -86,8 +84,6 @@ func explain(t *Turn, failure error) texts.Text {
 	switch {
 	case errors.Is(failure, moderation.ErrUnjudged):
 		return "Sorry, I can't check messages right now, so I stopped. Please try again in a minute."
-	case errors.Is(failure, errNotForgotten):
-		return "Sorry, I could not delete everything that I keep about you. Please try again."
 	case errors.Is(failure, actions.ErrFileGone):
 		return "Sorry, I can't open that file any more. Please send it again."
 	case errors.Is(failure, actions.ErrFileTooLarge):

@@ -174,19 +174,6 @@ func callWithin(
 	return make(ctx, c)
 }
 
-// failedWords is what the features say about a failure. "": nothing.
-func failedWords(ctx context.Context, t *Turn, failure error) string {
-	for _, f := range t.engine.cfg.Features {
-		if f.Failed == nil {
-			continue
-		}
-		if said := f.Failed(ctx, t, failure); said != "" {
-			return said
-		}
-	}
-	return ""
-}
-
 // leave tells the features that the turn ends, waits or is left. All of them hear of it; the error is the
 // first one's.
 func leave(ctx context.Context, t *Turn) (err error) {
@@ -254,7 +241,7 @@ type Slot[T any] struct{ name string }
 const maxSlot = 64 << 10
 
 // ownSlots are the names of the slots of this package.
-var ownSlots = []string{"file", "upload", "forgotten", "kept", "facts", "file_texts", "open", "targeted"}
+var ownSlots = []string{"file", "upload", "forgotten", "open", "targeted"}
 
 // NewSlot returns the slot with that name, which has to be the feature's. The record keeps it as a member of
 // that name. NewSlot panics if the record has such a member of its own.
@@ -375,18 +362,6 @@ func submitter(features []Feature, rec *Record, a *activity.Activity) string {
 		}
 	}
 	return ""
-}
-
-// ownHandler handles a record that a feature submitted.
-func ownHandler(t *Turn) Handler {
-	for _, f := range t.engine.cfg.Features {
-		if f.Name == t.rec.Own && f.Handle != nil {
-			return f.Handle
-		}
-	}
-	return func(context.Context, *Turn) error {
-		return &deadLetter{reason: fmt.Sprintf("this bot has no feature %.40q, whose record it is", t.rec.Own)}
-	}
 }
 
 // Peek returns the value of the slot, to be read and not changed: a zero T if nothing was kept.

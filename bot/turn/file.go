@@ -87,7 +87,7 @@ func offerFile(ctx context.Context, t *Turn, f actions.File, key string) (*activ
 	rec := Record{
 		head:  head{ID: id, Accepted: time.Now().UTC(), Activity: t.rec.Activity, Caller: t.rec.Caller},
 		Phase: waiting,
-		Wait:  &Wait{For: forFile, Until: time.Now().Add(fileFor).UTC(), Then: done, Owner: ownerOf(t)},
+		Wait:  &Wait{For: forFile, Until: time.Now().Add(fileFor).UTC(), Then: done, Owner: personOf(t.Activity)},
 	}
 	*offered.Of(&rec) = offeredFile{Name: f.Name, Size: int64(len(f.Content)), Parts: e.files.Parts(len(f.Content))}
 	raw, err := rec.Encode()
@@ -230,7 +230,10 @@ func takeFile(ctx context.Context, t *Turn, c FileConsent) error {
 	}
 	up := uploading.Of(t)
 	if up.Outcome == "" {
-		if err := mayUpload(ctx, t, c); err != nil { // nothing was sent, so the file waits for another answer
+		if c.Action == accepts {
+			err = t.engine.cfg.Channel.CheckUpload(ctx, c.UploadInfo.UploadURL)
+		}
+		if err != nil { // nothing was sent, so the file waits for another answer
 			log.Warn().Str("error", cause(err)).Msg("a person's app named an address that no file may go to")
 			all := tellOfFile(ctx, t, nil, c, t.Translate(notThere, titles.Code(titles.Visible(file.Name))))
 			all[len(all)-1].Attachments = []activity.Attachment{offerCard(rec.ID, file.Name, "", file.Size)}
@@ -253,14 +256,6 @@ func takeFile(ctx context.Context, t *Turn, c FileConsent) error {
 		return err
 	}
 	return t.Send(ctx, tellOfFile(ctx, t, &file, c, "")...)
-}
-
-// mayUpload refuses an answer that wants the file where no file may go.
-func mayUpload(ctx context.Context, t *Turn, c FileConsent) error {
-	if c.Action != accepts {
-		return nil
-	}
-	return t.engine.cfg.Channel.CheckUpload(ctx, c.UploadInfo.UploadURL)
 }
 
 // offeredRecord returns the record of a file that waits.

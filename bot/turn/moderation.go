@@ -85,11 +85,6 @@ func judgeInput(ctx context.Context, x *execution) error {
 	return judgeTexts(ctx, x, moderation.Document, read...)
 }
 
-// judgeDocument judges a text of others that the planner is about to show the model.
-func judgeDocument(ctx context.Context, x *execution, text string) error {
-	return judgeTexts(ctx, x, moderation.Document, text)
-}
-
 // screenTexts is [actions.Turn.Screen]. Calls of a plan may run at the same time, so it leaves the record alone.
 func screenTexts(ctx context.Context, x *execution, list []string, write func(may []bool) string) (string, error) {
 	may := slices.Repeat([]bool{true}, len(list))
@@ -195,14 +190,6 @@ func judgeQuestion(ctx context.Context, x *execution, form *actions.Form) error 
 		}
 	}
 	return judgeTexts(ctx, x, moderation.PlannedSay, all...)
-}
-
-// judgeAnswer judges what a person typed into such a card, before the call gets it.
-func judgeAnswer(ctx context.Context, x *execution, q *Question) error {
-	if q == nil || q.Given == nil {
-		return nil
-	}
-	return judgeTyped(ctx, x, q.Given.Values)
 }
 
 // judgeTyped judges what a person typed into a card. What they wrote before stays.
@@ -376,16 +363,6 @@ func withholdFlagged(ctx context.Context, x *execution, all []moderation.Piece, 
 		remember(x.Turn)
 	}
 	return &stopError{cmp.Or(x.engine.cfg.FilteredText, x.Translate(say)) + done}
-}
-
-// judgeClick judges the texts of a click on a card, which calls an action outside of any plan. It returns
-// what to answer if they are flagged.
-func judgeClick(ctx context.Context, x *execution, entities map[string]any) (actions.Result, error) {
-	err := judgeTyped(ctx, x, entities)
-	if flagged, ok := errors.AsType[*stopError](err); ok {
-		return actions.Fail("%s", flagged.say), nil
-	}
-	return actions.Result{}, err
 }
 
 // judgeEdited judges the words of an edited message and returns what may be kept of them. Nobody waits for a reply

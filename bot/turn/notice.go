@@ -90,7 +90,7 @@ func (by notifier) Notify(ctx context.Context, n actions.Notice) (id string, err
 	if t.ReadOnly() {
 		return "", errReadOnly
 	}
-	p := &post{Notice: n, owner: ownerOf(t), attempt: actions.AttemptOf(ctx).Key}
+	p := &post{Notice: n, owner: personOf(t.Activity), attempt: actions.AttemptOf(ctx).Key}
 	here := actions.To(t.Activity)
 	if p.To.Conversation == "" && p.To.User == "" {
 		p.To.Conversation = here.Conversation
@@ -414,7 +414,8 @@ func sendNotice(ctx context.Context, t *Turn) error {
 	}
 	if r := t.rec.Notice.Request; r != nil {
 		t.Activity.From.AadObjectID = r.Person
-		return runRequest(ctx, t)
+		t.rec.Run = &Run{}
+		return t.move(ctx, goOnTo(planning))
 	}
 	if run := t.rec.Notice.Run; run != "" {
 		h := t.engine.cfg.Notice(run)
@@ -487,17 +488,9 @@ func (e *Engine) schedule(ctx context.Context, rec Record, queue state.Key) (que
 	return true, err
 }
 
-// recurNotice is the turn of a recurring notice that is due: it puts a record for this time into the queue
+// scheduleNext is the turn of a recurring notice that is due: it puts a record for this time into the queue
 // and waits for the next one. If a process is killed in between, the next one finds that record: its
 // id is made from the time.
-func recurNotice(ctx context.Context, t *Turn) error {
-	err := scheduleNext(ctx, t)
-	if err == nil || errors.Is(err, state.ErrUnavailable) || ctx.Err() != nil {
-		return err
-	}
-	return &deadLetter{reason: "its next time could not be scheduled", err: err}
-}
-
 func scheduleNext(ctx context.Context, t *Turn) error {
 	w, queue := *t.rec.Wait, queueFor(t)
 	rec := t.rec
@@ -622,13 +615,12 @@ func (by notifier) Notices(ctx context.Context, topic string) (all []actions.Not
 	err = by.engine.cfg.Store.Members(ctx, placesKey(PersonKey(t.Activity)), func(places []string) error {
 		var queues []state.Key
 		for _, place := range places {
-			conversation, _ := readPlace(place)
-			queues = append(queues, queueOf(elsewhereOf(t, conversation)))
+			queues = append(queues, queueOf(readPlace(t, place).to))
 		}
 		waiting, err := by.engine.inbox.Waiting(ctx, queues...)
 		for _, listed := range waiting {
 			w := readWait(listed)
-			if w.For != forTime || w.Owner != ownerOf(t) || w.Topic != topic || w.Private && !alone || seen[listed.ID] {
+			if w.For != forTime || w.Owner != personOf(t.Activity) || w.Topic != topic || w.Private && !alone || seen[listed.ID] {
 				continue
 			}
 			seen[listed.ID] = true
@@ -653,7 +645,7 @@ func (by notifier) Withdraw(ctx context.Context, n actions.Notice) (bool, error)
 		return false, err
 	}
 	rec, err := Decode(all[n.ID])
-	if err != nil || rec.Wait == nil || rec.Wait.For != forTime || rec.Wait.Owner != ownerOf(t) {
+	if err != nil || rec.Wait == nil || rec.Wait.For != forTime || rec.Wait.Owner != personOf(t.Activity) {
 		return false, nil
 	}
 	return by.engine.withdraw(ctx, there, n.ID, rec.Wait.Every != "")
@@ -742,11 +734,6 @@ func (k *keptRequests) add(one keptRequest) {
 	}
 }
 
-// full reports whether no request can be added without losing one that its caller may still wait for.
-func (k *keptRequests) full() bool {
-	return len(k.List) >= maxRequestsKept && time.Since(k.List[len(k.List)-maxRequestsKept].At) <= requestYoung
-}
-
 func requestsKey(person state.Key) state.Key { return person.Under("notes", "requests") }
 
 // directory says which account a person of Microsoft Entra has here. It is a document of its own, found
@@ -823,12 +810,6 @@ func Program(t *Turn) string {
 		return t.Translate("The program %s asks for this on your behalf.", titles.Visible(r.By))
 	}
 	return ""
-}
-
-// runRequest is the handler of the turn of a request.
-func runRequest(ctx context.Context, t *Turn) error {
-	t.rec.Run = &Run{}
-	return t.move(ctx, goOnTo(planning))
 }
 
 // planRequest is the phase Planning of such a turn: its plan is the one call, and after that it is over.

@@ -111,17 +111,17 @@ type Reply struct {
 	Late func(t *Turn, conversation *state.Scope) (said string, known bool)
 }
 
-// Waiting is a turn that waits, as a reply of another turn finds it.
+// Waiting is a turn that waits, as another turn finds it. A reply finds no For and no times.
 type Waiting struct {
-	Pause Pause
-	Asked *activity.Activity // what it answers
-	rec   *Record
+	Turn         string // its id
+	For          string
+	Since, Until time.Time
+	Pause        Pause              // nil: it waits for no answer, or no feature of this bot has its kind
+	Asked        *activity.Activity // what it answers
+	Record       *Record
 }
 
-func (w *Waiting) record() *Record { return w.rec }
-
-// Turn is the id of the turn that waits.
-func (w *Waiting) Turn() string { return w.rec.ID }
+func (w *Waiting) record() *Record { return w.Record }
 
 // errChanged ends an approved turn if the bot has changed meanwhile and would do something else
 // than the person saw.
@@ -439,7 +439,7 @@ func (r *Reply) queued(ctx context.Context, t *Turn) error {
 		if err != nil || rec.Wait == nil {
 			continue
 		}
-		w := &Waiting{Pause: rec.Wait.open(t.engine.pauses), Asked: t.Activity, rec: &rec}
+		w := &Waiting{Turn: rec.ID, Pause: rec.Wait.open(t.engine.pauses), Asked: t.Activity, Record: &rec}
 		if !isAnswered(w.Pause) {
 			continue
 		}
@@ -474,7 +474,7 @@ func (r *Reply) deliverOnce(ctx context.Context, t *Turn) error {
 	}
 	own := t.Activity.Locale
 	t.Activity.Locale = cmp.Or(own, asked.Locale)
-	w := &Waiting{Pause: rec.Wait.open(e.pauses), Asked: asked, rec: &rec}
+	w := &Waiting{Turn: rec.ID, Pause: rec.Wait.open(e.pauses), Asked: asked, Record: &rec}
 	ours, refusal := false, ""
 	if w.Pause != nil && string(rec.Wait.For) == w.Pause.Kind() {
 		ours, refusal = r.Take(ctx, t, w)

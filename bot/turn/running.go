@@ -62,11 +62,16 @@ func (x *execution) nextPlan(ctx context.Context) error {
 	}
 	if err != nil {
 		if fault, ok := errors.AsType[*plan.Fault](err); ok {
-			seeNoPlan(x.Turn, fault)
+			for _, kind := range append([]plan.FaultKind{fault.Kind}, fault.Before...) { // none of the model's answers could run
+				x.Count(CountRefusals, string(kind))
+			}
 		}
 		return fmt.Errorf("plan: %w", err)
 	}
-	seePlanned(x.Turn, p)
+	if watched(x.Turn) {
+		planned := p
+		x.engine.see(Event{Turn: x.ID, Planned: &planned})
+	}
 	p.Salvaged = p.Salvaged || run.Attached != nil && run.Attached.Quote
 	switch {
 	case len(p.Commands) == 0 && !x.shown():
@@ -454,8 +459,10 @@ func (x *execution) makeCalls(ctx context.Context) (Next, error) {
 // other.
 func (x *execution) prepare(ctx context.Context) (calls []call, err error) {
 	p, approved := x.rec.Run.Progress, x.rec.Run.Approved
-	if err := judgeAnswer(ctx, x, x.rec.Run.Question); err != nil {
-		return nil, err
+	if q := x.rec.Run.Question; q != nil && q.Given != nil {
+		if err := judgeTyped(ctx, x, q.Given.Values); err != nil {
+			return nil, err
+		}
 	}
 	parallel := func(c plan.Command) bool {
 		action, ok := x.engine.cfg.Actions.Lookup(c.Action)

@@ -15,6 +15,7 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/turn/internal/stream"
 	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/internal/cite"
 	"github.com/planbot-go/planbot/internal/markdown"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/models/moderation"
@@ -328,7 +329,10 @@ func newStream(t *Turn) *stream.Stream {
 	if s.Opens() {
 		t.OnProgress = func(text string) { s.Progress(markdown.Tame(text, nil)) } // a server may have written it
 		t.Draft = func(text string) {
-			draft := citeDraft(t, text)
+			draft := text
+			if text != "" && citesSources(t) {
+				draft = cite.Beginning(text, t.Sources())
+			}
 			if t.Activity.ChannelID == activity.Teams {
 				draft = markdown.FitDraft(draft)
 			}
@@ -362,14 +366,6 @@ func endStream(t *Turn, messages []*activity.Activity) ([]*activity.Activity, er
 func noteBarred(t *Turn) {
 	if t.stream != nil && !t.stream.Barred().IsZero() && t.docs.writable() {
 		state.Of[reference](t.Conversation).Whole = t.stream.Barred().UTC().Truncate(time.Second)
-	}
-}
-
-// leaveStream ends what is still open when the turn ends.
-func leaveStream(ctx context.Context, t *Turn) {
-	if t.stream != nil {
-		t.stream.Leave(ctx)
-		noteBarred(t)
 	}
 }
 

@@ -782,8 +782,3 @@ func CodeOf(t *Turn) string {
 	}
 	return hashOf(t.secret)
 }
-
-// queueOfSignIn is the queue of a turn that answers a sign-in card. Equal ones share theirs.
-func queueOfSignIn(t *Turn, queue state.Key) state.Key {
-	return queue.Under("queues", "signin "+hashOf(cmp.Or(ExchangeOf(t), t.Activity.Name+"\n"+t.Activity.From.ID+"\n"+t.Activity.ID))[:16])
-}

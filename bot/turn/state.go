@@ -112,7 +112,8 @@ func elsewhereOf(t *Turn, conversation string) actions.Recipient {
 func queueFor(t *Turn) state.Key {
 	queue := conversationKey(t)
 	if _, ok := answersCard(t.Activity); ok && t.SignsIn() {
-		return queueOfSignIn(t, queue)
+		name := cmp.Or(ExchangeOf(t), t.Activity.Name+"\n"+t.Activity.From.ID+"\n"+t.Activity.ID) // equal ones share theirs
+		return queue.Under("queues", "signin "+hashOf(name)[:16])
 	}
 	if replyIn(t) != nil {
 		return queue.Under("queues", "decisions")
@@ -182,18 +183,14 @@ func mergingSave(ctx context.Context, t *Turn, write func() error) error {
 			err = t.docs.rebase(ctx, lost.Conflicted)
 		}
 		if half && errors.Is(err, state.ErrConflict) {
-			t.uncertain = append(t.uncertain, unsavedActions(t)...)
+			onlyState := slices.DeleteFunc(t.Outcomes()[t.saved:], func(o actions.Outcome) bool { return !stateOnly(t, o) })
+			t.uncertain = append(t.uncertain, completed(onlyState)...)
 			return fmt.Errorf("%w: %s", errHalfSaved, err.Error()) // no conflict, after which the turn would run again
 		}
 		if err != nil {
 			return err
 		}
 	}
-}
-
-// unsavedActions lists the actions that changed only state, which is not saved yet.
-func unsavedActions(t *Turn) []string {
-	return completed(slices.DeleteFunc(t.Outcomes()[t.saved:], func(o actions.Outcome) bool { return !stateOnly(t, o) }))
 }
 
 // foundIsNotKept is what the history has in place of passages: who may read them may change.
@@ -457,16 +454,168 @@ func placeOf(conversation string, personal bool) string {
 	return sharedPlace + conversation
 }
 
-// readPlace reads what placeOf wrote.
-func readPlace(place string) (conversation string, personal bool) {
-	kind, conversation, _ := strings.Cut(place, " ")
-	return conversation, kind+" " == personalPlace
-}
-
 // placeHere is the turn's conversation as a place.
 func placeHere(t *Turn) string {
 	return placeOf(threadOf(t), t.Activity.Conversation.Personal())
 }
+
+// Place is a conversation that has words of the turn's person, for features that show or delete these.
+type Place struct {
+	Conversation string
+	Personal     bool // nobody else is in it
+	OnlyNotices  bool // nothing but notices for later is theirs there
+	Here         bool // the turn is in it
+
+	turn *Turn
+	to   actions.Recipient
+}
+
+func readPlace(t *Turn, member string) Place {
+	_, conversation, _ := strings.Cut(member, " ")
+	return Place{
+		Conversation: conversation, turn: t, to: elsewhereOf(t, conversation), Here: member == placeHere(t),
+		Personal: strings.HasPrefix(member, personalPlace), OnlyNotices: strings.HasPrefix(member, noticePlace),
+	}
+}
+
+// Here is the place that the turn is in.
+func Here(t *Turn) Place {
+	p := readPlace(t, placeHere(t))
+	p.Conversation, p.to = t.Activity.Conversation.ID, actions.To(t.Activity)
+	return p
+}
+
+// Places calls f with the places of the turn's person.
+func Places(ctx context.Context, t *Turn, f func(Place) error) error {
+	return t.engine.cfg.Store.Members(ctx, placesKey(PersonKey(t.Activity)), func(members []string) error {
+		for _, member := range members {
+			if err := f(readPlace(t, member)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Forget deletes what this package keeps of the turn's person, and saves the turn, of which nothing is kept from then
+// on. Then it calls saved, and each with the person's other places, and ends these, and this one last. One for which
+// each fails stays, and so does one with a running turn: that turn may have listed it before this, and may save words
+// after it.
+func Forget(ctx context.Context, t *Turn, saved func() error, each func(Place) error) error {
+	store, person := t.engine.cfg.Store, PersonKey(t.Activity)
+	own, err := store.Load(ctx, homeKey(person))
+	if len(own) == 0 {
+		return err
+	}
+	own[0].Delete() // even if it cannot be read
+	if err := store.Save(ctx, own[0]); err != nil {
+		return err
+	}
+	t.docs.home = nil
+	if err := forgetRequests(ctx, t); err != nil {
+		return err
+	}
+	*forgotten.Of(t) = true
+	if err := t.Save(ctx); err != nil {
+		return err
+	}
+	if err := saved(); err != nil {
+		return err
+	}
+	var fault error
+	err = store.Drain(ctx, placesKey(person), func(members []string) (done []string, err error) {
+		for _, member := range members {
+			p := readPlace(t, member)
+			if p.Here {
+				continue
+			}
+			queue := queueOf(p.to)
+			waiting, err := t.engine.inbox.Queued(ctx, queue)
+			if queue == t.lease.Queue() {
+				waiting-- // this turn
+			}
+			if err == nil {
+				err = each(p)
+			}
+			switch {
+			case errors.Is(err, state.ErrUnavailable) || ctx.Err() != nil:
+				return nil, err
+			case err != nil:
+				fault = cmp.Or(fault, err)
+			case waiting == 0:
+				done = append(done, member)
+			}
+		}
+		return done, nil
+	})
+	if err = cmp.Or(err, fault); err != nil {
+		return err
+	}
+	return store.Leave(ctx, placesKey(person), placeHere(t))
+}
+
+// Load returns the state of the place: that of the whole conversation, which has the approvals of its threads, is the
+// last. With an error there is none, or some of it cannot be read, but can be deleted.
+func (p Place) Load(ctx context.Context) ([]*state.Scope, error) {
+	keys := []state.Key{keyOf(p.to)}
+	if base := queueOf(p.to); base != keys[0] {
+		keys = append(keys, base)
+	}
+	scopes, err := p.turn.engine.cfg.Store.Load(ctx, keys...)
+	if len(scopes) != len(keys) {
+		return nil, err
+	}
+	return scopes, err
+}
+
+// Waits lists what waits there for the person, or for anybody if nobody else is there.
+func (p Place) Waits(ctx context.Context) (all []*Waiting, err error) {
+	owner := p.turn.Activity.From.ID
+	if p.Personal {
+		owner = ""
+	}
+	listed, err := waitsOf(ctx, p.turn, queueOf(p.to), owner, isAny)
+	for _, one := range listed {
+		found, fault := p.turn.engine.inbox.Find(ctx, one.Queue, one.ID)
+		if errors.Is(fault, inbox.ErrNoRecord) {
+			continue // it came to an end meanwhile
+		}
+		if fault != nil {
+			return nil, fault
+		}
+		w, rec := readWait(one), &Record{}
+		*rec, _ = Decode(found.Record) // what cannot be read is left out
+		waits := &Waiting{Turn: one.ID, For: string(w.For), Since: found.Since, Until: w.Until, Record: rec}
+		if rec.Wait != nil {
+			waits.Pause = rec.Wait.open(p.turn.engine.pauses)
+		}
+		waits.Asked, _ = rec.Read()
+		all = append(all, waits)
+	}
+	return all, err
+}
+
+// Drop drops what waits there for the person with that id; "": for anybody.
+func (p Place) Drop(ctx context.Context, owner string) error {
+	which := isAny
+	if p.OnlyNotices {
+		which = isOne(forTime)
+	}
+	return dropWaits(ctx, p.turn, p.Conversation, owner, which)
+}
+
+// DropPauses drops all that waits there for people's answers.
+func (p Place) DropPauses(ctx context.Context) error {
+	return dropWaits(ctx, p.turn, p.Conversation, "", waitKind.isPause)
+}
+
+// ForgetFiles deletes the texts of files that are kept there; base is the last of [Place.Load].
+func (p Place) ForgetFiles(ctx context.Context, base *state.Scope) error {
+	return p.turn.engine.files.Forget(ctx, queueOf(p.to), base)
+}
+
+// forgotten says in a record that the data of its person is deleted.
+var forgotten = &Slot[bool]{"forgotten"}
 
 // placesKey is the key of a person's places.
 func placesKey(person state.Key) state.Key { return person.Under("notes", "places") }
@@ -601,12 +750,9 @@ func threadWith(ctx context.Context, t *Turn, a *activity.Activity, waits string
 		return nil, nil
 	}
 	threads := []string{channel + threadMark + a.ID}
-	err := t.engine.cfg.Store.Members(ctx, placesKey(PersonKey(a)), func(places []string) error {
-		for _, place := range places {
-			thread, _ := readPlace(place)
-			if strings.HasPrefix(thread, channel+threadMark) && len(threads) < maxThreads {
-				threads = append(threads, thread)
-			}
+	err := Places(ctx, t, func(p Place) error {
+		if strings.HasPrefix(p.Conversation, channel+threadMark) && len(threads) < maxThreads {
+			threads = append(threads, p.Conversation)
 		}
 		return nil
 	})
@@ -697,13 +843,6 @@ func followQueue(ctx context.Context, t *Turn) (changed bool, err error) {
 		t.rec.Text = t.Text
 	}
 	return true, nil
-}
-
-// settleAmended forgets the words that [followAuthor] needs. The turn is over.
-func settleAmended(t *Turn) {
-	if t.amended && t.docs.writable() {
-		state.Of[prompts.History](t.Thread).Settle(t.Activity.ID)
-	}
 }
 
 // documents are the state that a turn has loaded. Its parts are in the turn that actions see, too:

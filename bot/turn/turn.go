@@ -26,6 +26,7 @@ import (
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/internal/titles"
 	"github.com/planbot-go/planbot/internal/turnid"
+	"github.com/planbot-go/planbot/models/moderation"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/inbox"
@@ -55,6 +56,7 @@ type attempt struct {
 	exec *execution // runs its plans
 
 	beside  string // the queue beside the conversation's that it belongs to; "": it belongs to the conversation's
+	unread  bool   // it runs even if its state cannot be read
 	moved   bool   // how to reach the conversation has changed
 	resumed bool   // continues after an approval
 
@@ -115,7 +117,14 @@ func (t *Turn) run(ctx context.Context) (more bool) {
 		failure = err
 		more = putOff(ctx, t, err)
 		ended := endedNow(t, err, began, tries)
-		ended.Outcome = outcomeLeft(t, err)
+		switch {
+		case is[*deadLetter](err):
+			ended.Outcome = parkedTurn
+		case errors.Is(err, errLater):
+			ended.Outcome = waitingTurn
+		default:
+			ended.Outcome = leftTurn
+		}
 		seeEnded(t, ended)
 		return more
 	}
@@ -167,7 +176,11 @@ func safely(t *Turn, f func() error) (err error) {
 // begin loads state and enters the loop.
 func (t *Turn) begin(ctx context.Context) error {
 	if w := t.rec.Wait; t.rec.Phase == waiting && (w.Every != "" || w.Replaces != "") {
-		return recurNotice(lastingOf(ctx, t), t)
+		err := scheduleNext(lastingOf(ctx, t), t)
+		if err == nil || errors.Is(err, state.ErrUnavailable) || t.owned.Err() != nil {
+			return err
+		}
+		return &deadLetter{reason: "its next time could not be scheduled", err: err}
 	}
 	if t.rec.Phase == planning && t.rec.Run == nil && handlerOf(t) == nil {
 		t.rec.Phase = done // this version of the bot has no such route
@@ -178,7 +191,7 @@ func (t *Turn) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	if t.docs.fault != nil && !forgetsPerson(t) {
+	if t.docs.fault != nil && !t.unread {
 		return t.docs.fault
 	}
 	followAuthor(t)
@@ -198,7 +211,10 @@ func (t *Turn) begin(ctx context.Context) error {
 	if !t.rec.Stateless && t.rec.Notice == nil && !forgotten.Peek(t) {
 		noteReference(t)
 	}
-	seeBegan(t)
+	if watched(t) {
+		began := &Began{Activity: t.rec.Activity, Text: t.Text, Phase: string(t.rec.Phase), Tries: t.lease.Tries()}
+		t.engine.see(Event{Turn: t.ID, Began: began, State: func() State { return scopesOf(t) }})
+	}
 	if t.stream == nil {
 		t.stream = newStream(t)
 		t.stream.Start(lastingOf(ctx, t))
@@ -215,17 +231,15 @@ func (t *Turn) begin(ctx context.Context) error {
 		return err
 	}
 	err := t.move(ctx, come)
-	if err != nil && !putsOff(t, err) && !errors.Is(err, state.ErrConflict) {
-		t.instead = failedWords(ctx, t, err)
+	if err == nil || putsOff(t, err) || errors.Is(err, state.ErrConflict) {
+		return err
+	}
+	for _, f := range t.engine.cfg.Features {
+		if t.instead == "" && f.Failed != nil {
+			t.instead = f.Failed(ctx, t, err)
+		}
 	}
 	return err
-}
-
-// forgetsPerson reports whether the person says that everything about them is to be deleted. That also
-// works if it cannot be read.
-func forgetsPerson(t *Turn) bool {
-	said := strings.Join(strings.Fields(t.Text), " ")
-	return t.IsMessage() && strings.EqualFold(said, forgetCommand+" yes") && !commandOff(t, forgetCommand)
 }
 
 // commandOff reports whether the bot does not have that built-in command.
@@ -237,10 +251,17 @@ func handlerOf(t *Turn) Handler {
 	switch {
 	case t.rec.Notice != nil:
 		return sendNotice
-	case t.rec.Own != "":
-		return ownHandler(t)
+	case t.rec.Own == "":
+		return t.engine.cfg.Handler(t)
 	}
-	return t.engine.cfg.Handler(t)
+	for _, f := range t.engine.cfg.Features {
+		if f.Name == t.rec.Own && f.Handle != nil {
+			return f.Handle
+		}
+	}
+	return func(context.Context, *Turn) error {
+		return &deadLetter{reason: fmt.Sprintf("this bot has no feature %.40q, whose record it is", t.rec.Own)}
+	}
 }
 
 // Next is what a phase returns: which phase comes, and whether the record is saved before it begins. So the record
@@ -377,10 +398,13 @@ func (t *Turn) end(ctx context.Context) (more bool, err error) {
 	defer func() { end(err) }()
 	ctx, cancel := t.engine.workers.outlive(ctx, finishWithin)
 	defer cancel()
-	leaveStream(ctx, t)
+	if t.stream != nil {
+		t.stream.Leave(ctx)
+		noteBarred(t)
+	}
 	answer := encodeAnswer(t)
-	if t.rec.Phase != waiting {
-		settleAmended(t)
+	if t.rec.Phase != waiting && t.amended && t.docs.writable() {
+		state.Of[prompts.History](t.Thread).Settle(t.Activity.ID) // nobody needs its words any more
 	}
 	scopes := t.docs.toSave()
 	if t.saveFault != nil {
@@ -417,7 +441,7 @@ func (t *Turn) end(ctx context.Context) (more bool, err error) {
 				}
 				t.rec.Awaited, t.rec.Answer = false, nil // the request that waits gets it now
 				if t.rec.Wait.For != forTime {
-					t.rec.Wait.Owner = ownerOf(t)
+					t.rec.Wait.Owner = personOf(t.Activity)
 				}
 				raw, err := encodeRecord(t)
 				if err == nil {
@@ -436,9 +460,6 @@ func (t *Turn) end(ctx context.Context) (more bool, err error) {
 	t.engine.tell(id, answer)
 	return more, nil
 }
-
-// ownerOf is who may withdraw what the turn schedules.
-func ownerOf(t *Turn) string { return personOf(t.Activity) }
 
 // encodeAnswer returns nil when no request waits.
 func encodeAnswer(t *Turn) []byte {
@@ -493,17 +514,6 @@ func putOff(ctx context.Context, t *Turn, err error) (more bool) {
 		return putOff(ctx, t, &deadLetter{reason: "it could not be ended", err: err})
 	}
 	return false
-}
-
-// outcomeLeft is the outcome of a turn that was left with that error.
-func outcomeLeft(t *Turn, err error) string {
-	switch {
-	case is[*deadLetter](err):
-		return parkedTurn
-	case errors.Is(err, errLater):
-		return waitingTurn
-	}
-	return leftTurn
 }
 
 const (
@@ -762,7 +772,9 @@ func useRecord(t *Turn, rec Record) {
 		since: unsaved{base: t.since.base},
 	}
 	t.Gate = t.exec.allowNested
-	t.Reads = func(ctx context.Context, text string) error { return judgeDocument(ctx, t.exec, text) }
+	t.Reads = func(ctx context.Context, text string) error {
+		return judgeTexts(ctx, t.exec, moderation.Document, text)
+	}
 	t.Screen = func(ctx context.Context, list []string, write func(may []bool) string) (string, error) {
 		return screenTexts(ctx, t.exec, list, write)
 	}
@@ -869,6 +881,9 @@ func Decision(t *Turn) Handler {
 // whose handler needs no state.
 func LeaveState(t *Turn) { t.rec.Stateless = true }
 
+// NeedsNoState makes the turn run even if its state cannot be read. It is for a [Config.Handler].
+func NeedsNoState(t *Turn) { t.unread = true }
+
 // Beside is LeaveState for a turn that must not wait for the conversation's others, nor hold them up:
 // it runs in a queue of that name beside theirs. It is for a [Config.Handler].
 func Beside(t *Turn, queue string) { t.rec.Stateless, t.beside = true, queue }
@@ -908,8 +923,12 @@ func (t *Turn) Call(ctx context.Context, a *actions.Action, entities map[string]
 		return actions.Result{}, err
 	}
 	if !t.ReadOnly() {
-		if flagged, err := judgeClick(ctx, t.exec, entities); err != nil || flagged.Failed() {
-			return flagged, err
+		err := judgeTyped(ctx, t.exec, entities)
+		if flagged, ok := errors.AsType[*stopError](err); ok {
+			return actions.Fail("%s", flagged.say), nil
+		}
+		if err != nil {
+			return actions.Result{}, err
 		}
 	}
 	t.docs.snapshot()
@@ -927,15 +946,15 @@ func (t *Turn) Say(ctx context.Context, texts ...string) error {
 	return t.Send(ctx, spokenMessages(ctx, t, texts)...)
 }
 
-// Tell sends a text of the bot itself. It has no AI label, because no model wrote it. Otherwise it
+// Tell sends texts of the bot itself. They have no AI label, because no model wrote it. Otherwise it
 // is like [Turn.Say].
-func (t *Turn) Tell(ctx context.Context, text string) error {
-	return t.Send(ctx, messagesOf(t, text)...)
+func (t *Turn) Tell(ctx context.Context, texts ...string) error {
+	return t.Send(ctx, messagesOf(t, texts...)...)
 }
 
 // TellAlone is [Turn.Tell] for what only the turn's person may read, see [Turn.SendAlone].
-func (t *Turn) TellAlone(ctx context.Context, text string) error {
-	return t.SendAlone(ctx, messagesOf(t, text)...)
+func (t *Turn) TellAlone(ctx context.Context, texts ...string) error {
+	return t.SendAlone(ctx, messagesOf(t, texts...)...)
 }
 
 // SendAlone is [Turn.Send] for messages that only the turn's person may read, such as the answer to an
@@ -1181,11 +1200,12 @@ func spokenMessages(ctx context.Context, t *Turn, texts []string) []*activity.Ac
 	return all
 }
 
-// messagesOf returns the messages of a text. A long text is split.
-func messagesOf(t *Turn, text string) []*activity.Activity {
-	var all []*activity.Activity
-	for _, part := range partsOf(text, t.Activity.ChannelID, t.engine.cfg.PictureHosts) {
-		all = append(all, t.Message(part))
+// messagesOf returns the messages of texts. A long text is split.
+func messagesOf(t *Turn, texts ...string) (all []*activity.Activity) {
+	for _, text := range texts {
+		for _, part := range partsOf(text, t.Activity.ChannelID, t.engine.cfg.PictureHosts) {
+			all = append(all, t.Message(part))
+		}
 	}
 	return all
 }
@@ -1308,12 +1328,6 @@ func (t *Turn) NotifyMeeting(ctx context.Context, n connector.MeetingNotificatio
 	return t.engine.cfg.Channel.NotifyMeeting(ctx, t.Activity.Reference(), id, n)
 }
 
-// ForgetFiles deletes the texts of files that the bot keeps for the turn's conversation. The turn's next
-// save forgets that there were any.
-func (t *Turn) ForgetFiles(ctx context.Context) error {
-	return t.engine.files.Forget(ctx, conversationKey(t), t.Conversation)
-}
-
 // citeText is [cite.Text] for a text of the turn's model, where marks are those of sources.
 func citeText(t *Turn, text string) (string, []activity.Citation) {
 	if !citesSources(t) {
@@ -1344,23 +1358,6 @@ const maxSourceTitle = 80
 // that can look things up, it means a source.
 func citesSources(t *Turn) bool {
 	return len(t.Sources()) > 0 || t.engine.cfg.Actions.Finds()
-}
-
-// citeDraft is [cite.Beginning] for a text that grows, where marks are those of sources.
-func citeDraft(t *Turn, text string) string {
-	if text == "" || !citesSources(t) {
-		return text
-	}
-	return cite.Beginning(text, t.Sources())
-}
-
-// teamOf is [actions.Turn.Team].
-func teamOf(ctx context.Context, t *Turn) (connector.Team, error) {
-	id := t.Activity.TeamID()
-	if id == "" {
-		return connector.Team{}, errors.New("the turn is in no team")
-	}
-	return t.engine.cfg.Channel.Team(ctx, t.Activity.Reference(), id)
 }
 
 // Dropped tells the features that no turn runs for the activity, and why.

@@ -49,6 +49,7 @@ var withoutExample = map[string]string{
 	"app/viewer.Feature":             ofFull,
 	"actions.Ends":                   "is the other half of Inherit, which has one; actions/lists calls it",
 	"bot/approvals.New":              insideOfBot,
+	"bot/turn.Here":                  insideOfBot,
 	"bot/audit.New":                  insideOfBot,
 	"bot/heads.New":                  insideOfBot,
 	"bot/quota.New":                  insideOfBot,
