@@ -88,6 +88,9 @@ type Turn struct {
 	// one. "" takes back what was not shown yet. Draft never blocks, and is called before the planner returns. nil: nobody sees it.
 	Draft func(text string)
 
+	// Now is the time that the prompt tells the model, for a turn that is planned again. Zero: the time of the call.
+	Now time.Time
+
 	// Texts has what the bot says by itself in other languages, see [Turn.Translate]. nil: English.
 	Texts *texts.Catalog
 

@@ -176,6 +176,32 @@ func (p *Program) Store() *state.Store { return p.p.store }
 // Described is the bot as the main function of the program describes it.
 func (p *Program) Described() Bot { return p.p.own }
 
+// Trial makes the bot again on state of its own, which ends with the program, for a command that plans with it. It
+// serves nothing. Settings of against, each NAME=VALUE, take the place of the program's. It returns what the bot is
+// made of, Setup included, and its model in words.
+func (p *Program) Trial(ctx context.Context, against ...string) (made bot.Config, model string, err error) {
+	s, err := p.Settings().Against(against)
+	if err != nil {
+		return made, "", err
+	}
+	s.RedisURL, s.DataDir, s.Frozen = "", "", true
+	of := &program{Settings: s, own: p.p.own, log: p.p.log}
+	p.OnClose(of.close)
+	setup := of.own.Setup
+	of.own.Setup = func(cfg *bot.Config) error {
+		if setup != nil {
+			if err := setup(cfg); err != nil {
+				return err
+			}
+		}
+		made = *cfg
+		return nil
+	}
+	err = of.assemble(ctx)
+	made.Policy = of.policy
+	return made, of.aboutModel, err
+}
+
 // Log is the program's log.
 func (p *Program) Log() *zerolog.Logger { return &p.p.log }
 

@@ -854,7 +854,11 @@ func filesOf(files []actions.File) string {
 
 // system returns the first message. It ends with the declaration, if the plan is to have one, and with the time of the turn.
 func (b *plannerPrompt) system(ctx context.Context, turn *actions.Turn) (models.Message, error) {
-	clock := b.clock(time.Now().In(turn.Activity.Zone()))
+	now := turn.Now
+	if now.IsZero() {
+		now = time.Now()
+	}
+	clock := b.clock(now.In(turn.Activity.Zone()))
 	declared := b.declares(turn)
 	if b.last != nil {
 		if last := b.last.Load(); last != nil && last.clock == clock && last.declared == declared {

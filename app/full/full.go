@@ -16,6 +16,7 @@ import (
 	"github.com/planbot-go/planbot/app/newbot"
 	"github.com/planbot-go/planbot/app/page"
 	"github.com/planbot-go/planbot/app/record"
+	"github.com/planbot-go/planbot/app/replay"
 	"github.com/planbot-go/planbot/app/teamsapp"
 	"github.com/planbot-go/planbot/app/tokens"
 	"github.com/planbot-go/planbot/app/traces"
@@ -34,6 +35,7 @@ func Features() []app.Feature {
 		moderation.Feature(),
 		newbot.Feature(),
 		page.Feature(),
+		replay.Feature(),
 		teamsapp.Feature(),
 		tokens.Feature(),
 		traces.Feature(),

@@ -17,14 +17,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/app/internal/dryrun"
 	"github.com/planbot-go/planbot/app/internal/turnlog"
-	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/scrub"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/prompts"
-	"github.com/planbot-go/planbot/state"
 )
 
 const (
@@ -291,7 +288,7 @@ func (v *promptViews) preview(ctx context.Context, f folder, id, draft string) p
 		return fault(err.Error())
 	}
 	var asked *planner.Asked
-	if asked, err = v.of.Preview(ctx, turnOf(rec, rec.Before), own, f.Name); err != nil {
+	if asked, err = v.of.Preview(ctx, dryrun.TurnOf(rec, rec.Before), own, f.Name); err != nil {
 		return fault(err.Error())
 	}
 	for _, s := range asked.Sections {
@@ -337,22 +334,4 @@ func (v *promptViews) with(name, file, text string) (fs.FS, error) {
 		return nil, fmt.Errorf("keep the draft: %w", err)
 	}
 	return zip.NewReader(bytes.NewReader(packed.Bytes()), int64(packed.Len()))
-}
-
-// turnOf is the turn of a record, which finds that state.
-func turnOf(rec turnlog.Record, found turn.State) *actions.Turn {
-	a, err := activity.Decode(rec.Received.Activity)
-	if err != nil || len(rec.Received.Activity) == 0 { // the record has none
-		a = &activity.Activity{Type: activity.Message, ChannelID: cmp.Or(rec.Channel, activity.Teams)}
-	}
-	t := &actions.Turn{
-		ID: cmp.Or(rec.ID, "preview"), Activity: a, Text: rec.Received.Text, Conversation: state.ScopeOf(found["conversation"]),
-		User: state.ScopeOf(found["user"]), Temp: state.ScopeOf(found["temp"]),
-	}
-	if t.Thread = t.Conversation; found["thread"] != nil {
-		t.Thread = state.ScopeOf(found["thread"])
-	}
-	of := state.ScopeOf(found["bot"])
-	t.Bot = func(context.Context) (*state.Scope, error) { return of, nil }
-	return t
 }

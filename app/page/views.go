@@ -14,6 +14,7 @@ import (
 
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/app"
+	"github.com/planbot-go/planbot/app/internal/dryrun"
 	"github.com/planbot-go/planbot/app/internal/turnlog"
 	"github.com/planbot-go/planbot/internal/markup"
 	"github.com/planbot-go/planbot/planner/plan"
@@ -1318,7 +1319,7 @@ func (r *result) html() g.Group {
 	}
 	calls := line("Nothing.")
 	if len(newest.Calls) > 0 {
-		calls = h.Ol(h.Class("plan"), g.Map(newest.Calls, trialCall.html))
+		calls = h.Ol(h.Class("plan"), g.Map(newest.Calls, trialCallHTML))
 	}
 	prompt := h.Li(text("No model was asked."))
 	if len(r.Prompt) > 0 {
@@ -1353,7 +1354,7 @@ func (n numberChange) html() g.Node {
 	return h.Tr(rowHead(text(n.Name)), h.Td(text(n.Was)), h.Td(text(n.Is)), h.Td(text(n.Change)))
 }
 
-func (c trialCall) html() g.Node {
+func trialCallHTML(c dryrun.Call) g.Node {
 	about := g.Group{text(c.Text)}
 	if c.Action != "" {
 		about = g.Group{code(c.Action), space, code(c.Entities)}

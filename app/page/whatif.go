@@ -9,8 +9,6 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
-	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +17,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/app/internal/dryrun"
 	"github.com/planbot-go/planbot/app/internal/turnlog"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/models"
@@ -59,8 +58,6 @@ const (
 	maxRuns = 10
 	// planWithin limits one plan.
 	planWithin = 2 * time.Minute
-	// maxAgain limits how often a plan may ask for the next one.
-	maxAgain = 10
 	// leeway is how many more tokens than was told a run may take without telling it again.
 	leeway = 500
 )
@@ -125,20 +122,9 @@ type result struct {
 // trialRun is one of the runs.
 type trialRun struct {
 	turnlog.Record
-	Calls []trialCall `json:"calls"`
-	Stops string      `json:"stops,omitempty"` // why the plan does not go on
-	Fault string      `json:"fault,omitempty"` // why there is no plan
-}
-
-// trialCall is a command of a new plan.
-type trialCall struct {
-	Plan     int    `json:"plan"` // from 1
-	Kind     string `json:"type"`
-	Action   string `json:"action,omitempty"`
-	Entities string `json:"entities,omitempty"`
-	Text     string `json:"text,omitempty"` // what is said
-	Verdict  string `json:"verdict"`
-	Result   string `json:"result,omitempty"` // that was recorded
+	Calls []dryrun.Call `json:"calls"`
+	Stops string        `json:"stops,omitempty"` // why the plan does not go on
+	Fault string        `json:"fault,omitempty"` // why there is no plan
 }
 
 type sectionChange struct {
@@ -304,7 +290,7 @@ func (c *changes) turn(rec turnlog.Record, id string) (*actions.Turn, error) {
 			values[key] = raw
 		}
 	}
-	t := turnOf(rec, found)
+	t := dryrun.TurnOf(rec, found)
 	t.ID, t.Text, t.Activity.Text = id, c.Text, c.Text
 	return t, nil
 }
@@ -419,13 +405,9 @@ func (w *whatIf) plan(ctx context.Context, trial Trial, log *turnlog.Log, rec tu
 		log.WatchTurn(e)
 	}
 	see(turn.Event{Began: &turn.Began{}})
-	d := &dryRun{turn: t, trial: trial, left: slices.Clone(rec.Commands), see: see}
 	began := time.Now()
-	err = d.run(ctx)
-	one := trialRun{Calls: d.calls, Stops: d.stops}
-	if one.Calls == nil {
-		one.Calls = []trialCall{}
-	}
+	d, err := dryrun.Play(ctx, dryrun.Bot{Planner: trial.Planner, Actions: trial.Actions, Policy: trial.Policy}, t, rec.Commands, see)
+	one := trialRun{Calls: d.Calls, Stops: d.Stops}
 	if err != nil {
 		one.Fault = sentence(err)
 	}
@@ -457,190 +439,6 @@ func (w *whatIf) meter() func(actions.Usage) error {
 		}
 		return nil
 	}
-}
-
-// dryRun follows the plans of a turn as the bot would, with the recorded results, and calls nothing.
-type dryRun struct {
-	turn  *actions.Turn
-	trial Trial
-	left  []turnlog.Command // recorded calls whose results were not used yet
-	see   func(turn.Event)
-
-	calls   []trialCall
-	stops   string
-	waits   map[string]string // the actions whose results are not known, by the variables that get them
-	pending string            // one of these actions
-}
-
-func (d *dryRun) run(ctx context.Context) error {
-	for n := 1; n <= maxAgain; n++ {
-		p, err := d.trial.Planner.Plan(ctx, d.turn)
-		if err != nil {
-			return err
-		}
-		d.see(turn.Event{Planned: &p})
-		again, err := d.follow(ctx, n, p)
-		if err != nil || !again {
-			return err
-		}
-	}
-	d.stops = fmt.Sprintf("It stops here, after %d plans.", maxAgain)
-	return nil
-}
-
-// follow goes through one plan. again says that the bot would ask for the next one now.
-func (d *dryRun) follow(ctx context.Context, n int, p plan.Plan) (again bool, err error) {
-	run := p.Start(nil)
-	d.turn.Rounds = append(d.turn.Rounds, actions.Round{Preface: p.Preface})
-	round := &d.turn.Rounds[len(d.turn.Rounds)-1]
-	d.waits, d.pending = map[string]string{}, ""
-	for !run.Done() {
-		c := p.Commands[run.Next]
-		if of := d.waitsFor(c); of != "" {
-			d.stops = "It stops here: what comes next needs the result of " + of + ", which did not run."
-			return false, nil
-		}
-		withheld := run.Withheld(run.Next)
-		resolved, err := run.Command(run.Next)
-		call := trialCall{Plan: n, Kind: c.Kind, Action: c.Action}
-		if c.Kind == plan.Say {
-			call.Text, call.Verdict = resolved.Response, "would be said"
-			if withheld {
-				call.Verdict = "would be held back, since an earlier command found nothing to act on"
-			} else {
-				round.Outcomes = append(round.Outcomes, actions.Outcome{Action: plan.Say, Text: resolved.Response})
-			}
-			d.calls = append(d.calls, call)
-			if err := run.Advance(actions.Done); err != nil {
-				return false, err
-			}
-			continue
-		}
-		res, shown, known := actions.Result{}, "", err != nil
-		if err != nil {
-			res, call.Verdict, call.Entities = actions.Fail("%s", err), "would fail: "+err.Error(), encoded(c.Entities)
-		} else if res, shown, known, err = d.call(ctx, p, resolved, &call); err != nil {
-			return false, err
-		}
-		d.calls = append(d.calls, call)
-		if !known {
-			if d.pending = c.Action; c.SaveAs != "" {
-				d.waits[strings.ToLower(c.SaveAs)] = c.Action
-			}
-			run.Next++
-			continue
-		}
-		round.Outcomes = append(round.Outcomes, actions.Outcome{
-			Action: c.Action, Entities: resolved.Entities, CallID: c.CallID, Text: res.Text(), Failed: res.Failed(), Unchanged: res.Unchanged(), Shown: shown,
-		})
-		if res.Failed() {
-			return true, nil
-		}
-		if err := run.Advance(res); err != nil {
-			return false, err
-		}
-	}
-	tells := false // the last result has something that nobody has said
-	if n := len(round.Outcomes); n > 0 {
-		last := round.Outcomes[n-1]
-		tells = last.Action != plan.Say && last.Text != "" && last.Shown == ""
-	}
-	switch owes := run.Owes() && !p.Observe; {
-	case d.pending != "" && (p.Observe || p.Commands[len(p.Commands)-1].Kind == plan.Do):
-		d.stops = "It stops here: the model would see the result of " + d.pending + ", which did not run."
-		return false, nil
-	case owes:
-		again, round.Withheld = !slices.ContainsFunc(d.turn.Rounds, func(r actions.Round) bool { return r.Withheld }), true
-		return again, nil
-	}
-	return d.pending == "" && (p.Observe || tells), nil
-}
-
-// reference matches what may be the name of a variable.
-var reference = regexp.MustCompile(`\$[A-Za-z_]\w*`)
-
-// waitsFor returns the action whose unknown result a command needs; "": none.
-func (d *dryRun) waitsFor(c plan.Command) string {
-	for _, name := range reference.FindAllString(encoded(c.Entities)+" "+c.Response, -1) {
-		if of := d.waits[strings.ToLower(name[1:])]; of != "" {
-			return of
-		}
-	}
-	return ""
-}
-
-// call says what the bot would do about a call, and returns the recorded result of an equal one. known says
-// that there is a result, which may be that it fails, and shown what cards have shown of it.
-func (d *dryRun) call(ctx context.Context, p plan.Plan, c plan.Command, about *trialCall) (res actions.Result, shown string, known bool, err error) {
-	about.Entities = encoded(c.Entities)
-	action, ok := d.trial.Actions.Lookup(c.Action)
-	if !ok {
-		about.Verdict = "would fail: there is no such action"
-		return actions.Fail("no action %s", c.Action), "", true, nil
-	}
-	entities, err := action.Check(c.Entities)
-	if err != nil {
-		about.Verdict = "would fail: it does not fit the schema: " + err.Error()
-		return actions.Fail("%s", err), "", true, nil
-	}
-	about.Entities = encoded(entities)
-	for i, had := range d.left {
-		if had.Action == action.Name && sameJSON(had.Resolved, about.Entities) {
-			d.left = slices.Delete(d.left, i, i+1)
-			about.Verdict, about.Result = "gets the recorded result", cmp.Or(had.Text, had.Result)
-			return recordedResult(had), had.Shown, true, nil
-		}
-	}
-	about.Verdict = "would run; fits the schema; "
-	salvaged := p.Salvaged || d.turn.Distrusted() || action.Doubtful(entities)
-	verdict, err := d.trial.Policy(ctx, d.turn, actions.Call{Action: action, Entities: entities, Salvaged: salvaged})
-	switch {
-	case err != nil:
-		about.Verdict += "the policy cannot decide: " + err.Error()
-	case verdict.Denied != "":
-		about.Verdict = "would not run; fits the schema; the policy denies it: " + verdict.Denied
-		return actions.Fail("%s", verdict.Denied), "", true, nil
-	case verdict.Required:
-		about.Verdict += strings.TrimSuffix("needs approval: "+verdict.Reason, ": ")
-	default:
-		about.Verdict += "needs no approval"
-	}
-	if action.Connection != "" {
-		about.Verdict += "; needs the person to be signed in to " + action.Connection
-	}
-	return actions.Result{}, "", false, nil
-}
-
-// recordedResult is the result of a recorded call.
-func recordedResult(c turnlog.Command) actions.Result {
-	var value any
-	switch {
-	case c.Result == "failed":
-		return actions.Fail("%s", c.Text)
-	case c.Result == "unchanged":
-		return actions.Unchanged("%s", c.Text)
-	case c.Data != "" && json.Unmarshal([]byte(c.Data), &value) == nil:
-		return actions.JSON(value)
-	case c.Text == "":
-		return actions.Done
-	}
-	return actions.Text("%s", c.Text)
-}
-
-// encoded writes entities as the log does.
-func encoded(entities map[string]any) string {
-	if entities == nil {
-		return ""
-	}
-	return jsonText(entities, "")
-}
-
-func sameJSON(a, b string) bool {
-	if a == b {
-		return true
-	}
-	var one, other any
-	return json.Unmarshal([]byte(a), &one) == nil && json.Unmarshal([]byte(b), &other) == nil && reflect.DeepEqual(one, other)
 }
 
 // compare fills in what differs between the recorded turn and the first run.

@@ -38,11 +38,18 @@ type conversation struct {
 	full  bool            // nothing more is recorded
 	dirty bool            // changed since it was last written
 	left  []turn.State    // what the last step may have left, if turns of a log are written
+	whole []wholeTurn     // not scrubbed yet
+}
+
+// wholeTurn is a turn with all that is known of it, as JSON.
+type wholeTurn struct {
+	id  string
+	raw []byte
 }
 
 // clone is a snapshot of the conversation for the writer.
 func (c *conversation) clone() *conversation {
-	own := &conversation{calls: c.calls, full: c.full}
+	own := &conversation{calls: c.calls, full: c.full, whole: slices.Clone(c.whole)}
 	for _, s := range c.steps {
 		one := *s
 		one.turns, one.answers, one.replies, one.sends = maps.Clone(s.turns), slices.Clone(s.answers), slices.Clone(s.replies), slices.Clone(s.sends)

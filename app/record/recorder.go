@@ -1,5 +1,5 @@
 // Package record records what a bot does, for tests: conversations as scenarios for bottest run,
-// and model requests and answers as cassettes. People, places and secrets are replaced by
+// model requests and answers as cassettes, and whole turns with the state that they found. People, places and secrets are replaced by
 // stand-ins. The package also defines the scenario format: [Read] reads it strictly, [Write] writes
 // it.
 package record
@@ -20,15 +20,18 @@ import (
 	"time"
 
 	strict "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/app/internal/turnlog"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/cassette"
 	"github.com/planbot-go/planbot/internal/lazy"
+	"github.com/planbot-go/planbot/internal/plainjson"
 	"github.com/planbot-go/planbot/internal/scrub"
 	"github.com/planbot-go/planbot/internal/turnid"
 	"github.com/planbot-go/planbot/models"
@@ -55,7 +58,7 @@ type Config struct {
 	Same []string
 	// Planner names the bot's planner. "": sequence, with which scenarios are played.
 	Planner string
-	// MaxBytes limits what is recorded in all; anything after that is not recorded. 0: 32 MiB.
+	// MaxBytes limits what is recorded in all; anything after that is not recorded. 0: 64 MiB.
 	MaxBytes int
 	// Log gets one message about what cannot be written, and one about the limit.
 	Log zerolog.Logger
@@ -69,6 +72,7 @@ type Recorder struct {
 	scrub  *scrub.Scrubber
 	prefix string // of the files
 	by     string // begins what a scenario says about itself; "": a recording does
+	log    *turnlog.Log
 
 	mu      sync.Mutex
 	all     map[string]*conversation // by id, without threads
@@ -86,6 +90,8 @@ const (
 	pause = 500 * time.Millisecond
 	// restraint is how many times as long as its last write the writer waits.
 	restraint = 10
+	// wholePerSecond is how many turns a second are kept whole.
+	wholePerSecond = 100
 	// closeWithin limits how long Close may write.
 	closeWithin = 5 * time.Second
 )
@@ -95,7 +101,7 @@ func New(cfg Config) (*Recorder, error) {
 	if cfg.Dir == "" {
 		return nil, errors.New("recording: no Dir")
 	}
-	cfg.MaxBytes = cmp.Or(cfg.MaxBytes, 32<<20)
+	cfg.MaxBytes = cmp.Or(cfg.MaxBytes, 64<<20)
 	r := &Recorder{
 		cfg: cfg, scrub: scrub.New(cfg.Secrets...),
 		prefix: time.Now().UTC().Format("20060102-150405-") + strings.ToLower(rand.Text()[:6]) + "-", // differs between replicas
@@ -109,6 +115,7 @@ func New(cfg Config) (*Recorder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("recording: %w", err)
 	}
+	r.log = turnlog.New(turnlog.Config{Secrets: cfg.Secrets, MaxPerSecond: wholePerSecond, Changed: r.whole})
 	ctx, stop := context.WithCancel(context.Background()) // ends with Close
 	r.stop = stop
 	r.ended.Go(func() { r.write(ctx) })
@@ -117,6 +124,7 @@ func New(cfg Config) (*Recorder, error) {
 
 // Close writes the rest, for at most some seconds.
 func (r *Recorder) Close() {
+	r.log.Close()
 	r.stop()
 	r.ended.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
@@ -179,11 +187,40 @@ func (r *Recorder) flush(ctx context.Context) (left int) {
 // head is the first line of each file.
 const head = "# What people said is in here. Names, ids and secrets have stand-ins, as far as they were found: look before you share it.\n"
 
+// TurnsFile ends the name of a file with whole turns of a conversation: a comment that begins with #, then a line of
+// JSON for each.
+const TurnsFile = ".turns.jsonl"
+
+// whole keeps what is known of a turn that waits or is over. What came of a wait takes the place of it.
+func (r *Recorder) whole(h turnlog.Head) {
+	rec, ok := r.log.Turn(h.ID)
+	if !ok || h.Outcome == turnlog.Running || len(rec.Plans) == 0 && h.Outcome != turnlog.Failed {
+		return
+	}
+	rec.After, rec.Changes, rec.Journal, rec.Log = nil, nil, nil, nil // nobody needs them to play it again
+	for i, s := range rec.Sent {
+		var card struct {
+			Summary string `json:"summary,omitempty"`
+		}
+		_ = strict.Unmarshal(s.Activity, &card) // most have none
+		rec.Sent[i].Activity = jsontext.Value(plainjson.Text(card))
+	}
+	raw, err := plainjson.Marshal(rec)
+	if err != nil {
+		return // it is JSON
+	}
+	r.change(base(h.Conversation), len(raw), func(c *conversation) {
+		c.whole = slices.DeleteFunc(c.whole, func(w wholeTurn) bool { return w.id == h.ID })
+		c.whole = append(c.whole, wholeTurn{h.ID, raw})
+	})
+}
+
 // files writes the files of a conversation. What the scrubber learns at its end, such as a password
 // named there, also applies to its beginning.
 func (r *Recorder) files(ctx context.Context, name string, c *conversation) error {
 	var list []Scenario
 	var calls []cassette.Call
+	var turns bytes.Buffer
 	for version := -1; version != r.scrub.Version() && ctx.Err() == nil; {
 		version = r.scrub.Version()
 		whole := false
@@ -192,6 +229,10 @@ func (r *Recorder) files(ctx context.Context, name string, c *conversation) erro
 		for i := 0; i < len(c.calls) && ctx.Err() == nil; i++ {
 			calls = append(calls, c.calls[i].Scrub(r.scrub))
 			calls[i].Foreign = calls[i].Foreign || !whole && i == 0
+		}
+		turns.Reset()
+		for i := 0; i < len(c.whole) && ctx.Err() == nil; i++ {
+			turns.WriteString(r.scrub.Text(string(c.whole[i].raw)) + "\n")
 		}
 	}
 	if ctx.Err() != nil {
@@ -205,6 +246,9 @@ func (r *Recorder) files(ctx context.Context, name string, c *conversation) erro
 	if len(calls) > 0 {
 		raw, err := cassette.Write(calls)
 		faults = append(faults, err, r.replace(name+".cassette.yaml", raw))
+	}
+	if turns.Len() > 0 {
+		faults = append(faults, r.replace(name+TurnsFile, turns.Bytes()))
 	}
 	return errors.Join(faults...)
 }
@@ -446,7 +490,8 @@ func (m watchedModel) Complete(ctx context.Context, req *models.Request) (*model
 // Feature records plans, action calls, and the ends of turns.
 func (r *Recorder) Feature() bot.Feature {
 	return bot.Feature{
-		Name: "recording",
+		Name:  "recording",
+		Event: r.log.WatchTurn,
 		Plan: func(ctx context.Context, t *bot.Turn, next func(context.Context) (plan.Plan, error)) (plan.Plan, error) {
 			p, err := next(ctx)
 			if err != nil {
@@ -499,7 +544,7 @@ func (r *Recorder) turn(ctx context.Context, t *bot.Turn, size int, change func(
 }
 
 // Channel wraps the channel. The recorder sees the messages that it accepts.
-func (r *Recorder) Channel(c turn.Channel) turn.Channel { return watchedChannel{c, r} }
+func (r *Recorder) Channel(c turn.Channel) turn.Channel { return watchedChannel{r.log.Channel(c), r} }
 
 type watchedChannel struct {
 	turn.Channel

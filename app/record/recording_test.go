@@ -161,12 +161,13 @@ func TestConversations(t *testing.T) {
 		time.Sleep(5 * time.Second)   // it is written
 		team.As("Otto").Say("thanks") // only now it is known who that is
 	})
-	if len(files) != 4 {
+	if len(files) != 6 {
 		t.Fatalf("%d files: %v", len(files), files)
 	}
 	for name, file := range files {
 		for _, secret := range []string{"hunter2", "correct horse", "mia@rossi.it", "Mia", "Rossi", "Otto", "29:mia", "a:Mia", "tenant-1"} {
-			if strings.Contains(strings.ReplaceAll(file, "a:Mia-", ""), secret) {
+			standsIn := secret == "tenant-1" && strings.HasSuffix(name, record.TurnsFile)
+			if !standsIn && strings.Contains(strings.ReplaceAll(file, "a:Mia-", ""), secret) {
 				t.Errorf("%q in %s:\n%s", secret, name, file)
 			}
 		}

@@ -27,7 +27,7 @@ func TestStandInsWithinJSON(t *testing.T) {
 			chat.Next()
 		}
 	})
-	if len(files) != 2 {
+	if len(files) != 3 {
 		t.Errorf("%d files", len(files))
 	}
 	for name, file := range files {

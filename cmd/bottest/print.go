@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/xml"
 	"fmt"
 	"io"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/internal/cli"
+	"github.com/planbot-go/planbot/internal/junit"
 )
 
 // result is the outcome of a scenario.
@@ -90,52 +90,14 @@ func (r results) writeJSON(w io.Writer) error {
 
 // writeJUnit writes all results as JUnit XML for CI systems: one suite per file.
 func (r results) writeJUnit(w io.Writer) error {
-	type failure struct {
-		Message string `xml:"message,attr"`
-		Text    string `xml:",chardata"`
-	}
-	type testcase struct {
-		Name    string   `xml:"name,attr"`
-		Class   string   `xml:"classname,attr"`
-		Time    string   `xml:"time,attr"`
-		Failure *failure `xml:"failure"`
-	}
-	type testsuite struct {
-		Name     string     `xml:"name,attr"`
-		Tests    int        `xml:"tests,attr"`
-		Failures int        `xml:"failures,attr"`
-		Time     string     `xml:"time,attr"`
-		Cases    []testcase `xml:"testcase"`
-	}
-	all := struct {
-		XMLName  xml.Name    `xml:"testsuites"`
-		Tests    int         `xml:"tests,attr"`
-		Failures int         `xml:"failures,attr"`
-		Suites   []testsuite `xml:"testsuite"`
-	}{Tests: len(r), Failures: r.failed()}
-	seconds := func(n float64) string { return fmt.Sprintf("%.3f", n) }
-	for from := 0; from < len(r); {
-		var of results
-		var cases []testcase
-		total := 0.0
-		for _, one := range r[from:] {
-			if one.File != r[from].File {
-				break
-			}
-			of, total = append(of, one), total+one.Seconds
-			c := testcase{Name: one.Name, Class: one.File, Time: seconds(one.Seconds)}
-			if !one.Passed {
-				c.Failure = &failure{one.Failures[0], strings.Join(one.Failures, "\n") + "\n\n" + strings.TrimSpace(one.Story)}
-			}
-			cases = append(cases, c)
+	var cases []junit.Case
+	for _, one := range r {
+		c := junit.Case{Suite: one.File, Name: one.Name, Took: time.Duration(one.Seconds * float64(time.Second))}
+		if !one.Passed {
+			c.Failure = one.Failures[0]
+			c.Details = strings.Join(one.Failures, "\n") + "\n\n" + strings.TrimSpace(one.Story)
 		}
-		all.Suites = append(all.Suites, testsuite{of[0].File, len(of), of.failed(), seconds(total), cases})
-		from += len(of)
+		cases = append(cases, c)
 	}
-	raw, err := xml.MarshalIndent(all, "", "  ")
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(w, "%s%s\n", xml.Header, raw)
-	return err
+	return junit.Write(w, cases)
 }

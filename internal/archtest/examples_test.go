@@ -42,6 +42,7 @@ var withoutExample = map[string]string{
 	"app/agents.Feature":             "docs/approvals.md shows how it is named",
 	"app/tokens.Feature":             ofFull,
 	"app/record.Feature":             ofFull,
+	"app/replay.Feature":             ofFull,
 	"app/documents.Feature":          "examples/handbook has one",
 	"app/documents.Self":             "its Feature calls it",
 	"app/record.Of":                  "its Feature and that of app/page call it",
