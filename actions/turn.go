@@ -292,9 +292,17 @@ func (t *Turn) Distrusted() bool { return t.distrusted.Load() }
 // approval.
 type Approval struct {
 	Required bool
-	// Approvers are the people who may approve, by the id or aadObjectId of their account. Empty:
-	// the person whose message led to the call.
+	// Approvers are the people who may approve, by the id or aadObjectId of their account, at most ten. Who is
+	// not in the conversation is asked in their own chat with the bot. The id of a chat or channel that the bot
+	// is in, which begins with "19:", asks there, and everybody in it may approve. The person whose message led
+	// to the call does not count, see Self. Empty: that person approves.
 	Approvers []string
+	// Self says that the person whose message led to the call counts if they are one of the approvers.
+	Self bool
+	// Quorum is how many people have to approve; 0: one. One rejection is enough to reject.
+	Quorum int
+	// Escalate says whom to ask as well while nobody has decided, by rising After.
+	Escalate []Escalation
 	// Within is how long people have to approve; after that the call is rejected. 0: as long as the
 	// bot is configured for.
 	Within time.Duration
@@ -310,6 +318,12 @@ type Approval struct {
 	// Denied says why the call must not run at all, in words that the model and the person may
 	// read. "": it may run.
 	Denied string
+}
+
+// Escalation says that further people may approve once an approval has waited for After, and who.
+type Escalation struct {
+	After time.Duration
+	To    []string // as [Approval].Approvers
 }
 
 // Policy decides which calls need approval and which must not run. It is called before each call,
@@ -346,7 +360,7 @@ type Recipient struct {
 	// Caller is the app id of the bot that brought the conversation here, see
 	// [activity.Activity.CallerApp]. "": the channel did.
 	Caller string
-	// User is the id of the person's account, if Conversation is empty.
+	// User is the id of the person's account, or in Teams their aadObjectId, if Conversation is empty.
 	User string
 	// Via is a conversation that the bot knows and User is in, such as a channel of their team. If
 	// the person has not written to the bot yet, it starts their conversation through this one. In

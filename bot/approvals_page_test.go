@@ -3,6 +3,7 @@ package bot_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"testing"
@@ -53,10 +54,16 @@ func TestWhatThePageShowsOfApprovals(t *testing.T) {
 		registerOrders(b.actions)
 		buy := func(cost string, then ...string) sent {
 			b.model.Says(append([]string{plan(do("order", `{"cost":`+cost+`}`), say("Ordered."))}, then...)...)
-			b.say("buy it")
-			return b.connector.Next(t)
+			return desk{bundle: b}.ask(inGroup, "<at>Planbot</at> buy it")
 		}
-		press := func(button map[string]any, over event) string { return b.deliver(click(button, over)).body }
+		press := func(button map[string]any, over event) string {
+			whose := maps.Clone(over)
+			if whose == nil {
+				whose = event{}
+			}
+			whose["conversation"] = inGroup["conversation"]
+			return b.deliver(click(button, whose)).body
+		}
 		otto := event{"from": event{"id": "29:otto", "name": "Otto", "aadObjectId": "aad-otto"}}
 
 		approve, _ := buttons(t, buy("501"))

@@ -56,15 +56,15 @@ func TestAuditOfAnApproval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, audited, func(c *bot.Config) { c.Approvers = []string{"aad-otto"} })
 		d.model.Says(plan(do("createList", `{"list":"l"}`), do("closeTicket", `{"id":7,"note":"<secret>"}`), say("Closed it.")))
-		approve, _ := buttons(t, d.ask(nil, "close it"))
+		approve, _ := buttons(t, d.ask(inGroup, "<at>Planbot</at> close it"))
 		d.expectAudit("approval closeTicket asked aad-mia")
-		d.deliver(click(approve, event{"from": event{"id": "29:otto", "name": "Otto", "aadObjectId": "aad-otto"}}))
+		d.deliver(click(approve, event{"conversation": inGroup["conversation"], "from": event{"id": "29:otto", "name": "Otto", "aadObjectId": "aad-otto"}}))
 		d.expect("Closed it.")
 		d.settled()
 		all := d.expectAudit("approval closeTicket asked aad-mia", "approval closeTicket approved aad-otto", "call closeTicket ok aad-mia")
 		for _, e := range all {
 			if len(e.Entities) != 64 || e.Entities != all[0].Entities || len(e.Turn) != 12 || e.Turn != all[0].Turn || !strings.HasPrefix(e.ID, e.Turn) ||
-				e.Tenant != "t1" || e.Channel != "msteams" || e.Conversation != "a:mia" || !strings.HasPrefix(e.Account, "29:") || time.Since(e.At) > time.Minute {
+				e.Tenant != "t1" || e.Channel != "msteams" || e.Conversation != "19:g@thread.v2" || !strings.HasPrefix(e.Account, "29:") || time.Since(e.At) > time.Minute {
 				t.Errorf("entry %+v", e)
 			}
 		}

@@ -51,6 +51,10 @@ func (*sink) Update(context.Context, activity.Reference, string, *activity.Activ
 
 func (*sink) Delete(context.Context, activity.Reference, string, bool) error { return nil }
 
+func (*sink) Member(context.Context, activity.Reference, string) (activity.Account, error) {
+	return activity.Account{}, nil
+}
+
 func (*sink) CreateConversation(_ context.Context, in activity.Reference, _ string, _ *activity.Activity) (activity.Reference, error) {
 	return in, nil
 }

@@ -360,6 +360,7 @@ func (c *Connector) handler() http.Handler {
 	mux.HandleFunc("PUT /v3/conversations/{conversation}/activities/{id}/reactions/{reaction}", c.take)
 	mux.HandleFunc("DELETE /v3/conversations/{conversation}/activities/{id}/reactions/{reaction}", c.take)
 	mux.HandleFunc("POST /v3/conversations", c.take)
+	mux.HandleFunc("GET /v3/conversations/{conversation}/members/{user}", member)
 	mux.HandleFunc("GET /v3/teams/{team}", func(w http.ResponseWriter, r *http.Request) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -461,7 +462,22 @@ func personal(request []byte) string {
 	if json.Unmarshal(request, &chat) != nil || len(chat.Members) != 1 {
 		return ""
 	}
-	return "a:" + strings.TrimPrefix(chat.Members[0].ID, "29:")
+	return "a:" + nameIn(chat.Members[0].ID)
+}
+
+// nameIn is the person's name in the id of their account or in their directory id.
+func nameIn(id string) string { return strings.TrimPrefix(strings.TrimPrefix(id, "29:"), "aad-") }
+
+// member answers who a member of a conversation is. In a personal one there is only its person; everybody is in the
+// others.
+func member(w http.ResponseWriter, r *http.Request) {
+	conversation, name := r.PathValue("conversation"), nameIn(r.PathValue("user"))
+	w.Header().Set("Content-Type", "application/json")
+	if strings.HasPrefix(conversation, "a:") && !strings.EqualFold(conversation, "a:"+name) {
+		http.Error(w, `{"error":{"code":"MemberNotFoundInConversation","message":"Member not found in conversation."}}`, http.StatusNotFound)
+		return
+	}
+	fmt.Fprintf(w, `{"id":%q,"name":%q,"aadObjectId":%q}`, userID(name), name, "aad-"+name)
 }
 
 // answer returns the id of a new message, and how to answer it.

@@ -302,6 +302,17 @@ func (c *Client) Members(ctx context.Context, ref activity.Reference) iter.Seq2[
 	}
 }
 
+// Member returns one member of the conversation, by the id or aadObjectId of their account. In Teams, a person who is
+// not in it is an [*Error] with the code [NoMember].
+func (c *Client) Member(ctx context.Context, ref activity.Reference, id string) (activity.Account, error) {
+	var m activity.Account
+	err := c.ask(ctx, inConversation(http.MethodGet, ref, "members", id), &m)
+	return m, err
+}
+
+// NoMember is the code of the error of [Client.Member] for a person who is not in the conversation.
+const NoMember = "MemberNotFoundInConversation"
+
 // CreateConversation starts a personal chat with a person whom the connector of ref knows, and
 // sends its first message. It returns the new chat's reference, with the message's id. With a nil
 // message it sends nothing, and Teams returns the same chat each time, except that it refuses this

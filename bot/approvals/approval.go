@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/rs/zerolog"
 
+	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/texts"
@@ -30,30 +32,65 @@ type approval struct {
 	Reason    string         `json:"reason,omitempty"`
 	Approvers []string       `json:"approvers,omitempty"` // ids; none: the person who asked
 	Standing  bool           `json:"standing,omitzero"`   // may be approved for good
+	Self      bool           `json:"self,omitzero"`       // who asked counts, too
 	Expires   time.Time      `json:"expires"`
 	CardID    string         `json:"card,omitempty"`     // id of the message that asks
 	Decision  *decision      `json:"decision,omitempty"` // nil: none yet, or it expired
 
+	// Quorum is how many people have to approve; 0: one. If it is more, Deciders has the approvers and Approvers has
+	// nobody: for earlier releases, to which the first approval is enough.
+	Quorum   int          `json:"quorum,omitzero"`
+	Deciders []string     `json:"deciders,omitempty"`
+	Votes    []decision   `json:"votes,omitempty"` // approvals so far, if one is not enough
+	Told     int          `json:"told,omitzero"`   // of how many of them the person knows
+	Sent     []sent       `json:"sent,omitempty"`
+	Escalate []escalation `json:"escalate,omitempty"` // those to come
+	Alone    bool         `json:"alone,omitzero"`     // nobody who may approve it is in the conversation
+
 	of     *asking
-	within time.Duration // how long people have
+	policy actions.Approval
+}
+
+// escalation is when further people are asked, and whom.
+type escalation struct {
+	At time.Time `json:"at"`
+	To []string  `json:"to"`
 }
 
 // decision is a person's decision about a call.
 type decision struct {
-	Approved bool      `json:"approved,omitzero"`
-	Always   bool      `json:"always,omitzero"` // never ask about the same call again
-	By       string    `json:"by,omitempty"`
-	At       time.Time `json:"at"`
-	Click    string    `json:"click,omitempty"` // the activity that decided
+	Approved  bool      `json:"approved,omitzero"`
+	Always    bool      `json:"always,omitzero"`    // never ask about the same call again
+	Withdrawn bool      `json:"withdrawn,omitzero"` // by who asked
+	By        string    `json:"by,omitempty"`
+	ID        string    `json:"id,omitempty"` // of the account, if it is one of several
+	At        time.Time `json:"at"`
+	Click     string    `json:"click,omitempty"` // the activity that decided
 }
+
+// nobody is the id of nobody's account.
+const nobody = "-"
+
+// always ends the word for a decision that is for good.
+const always = "-always"
 
 const tooLate texts.Text = "This was not decided in time. Nothing was done."
 
 // Kind is what the record waits for.
 func (*approval) Kind() string { return "approval" }
 
-// Until is a moment after it expires.
-func (a *approval) Until() time.Time { return a.Expires.Add(afterExpiry) }
+// Until is when further people are asked, or a moment after it expires.
+func (a *approval) Until() time.Time {
+	if a.escalates() {
+		return a.Escalate[0].At
+	}
+	return a.Expires.Add(afterExpiry)
+}
+
+// escalates reports whether further people are to be asked before it expires.
+func (a *approval) escalates() bool {
+	return len(a.Escalate) > 0 && a.Escalate[0].At.Before(a.Expires)
+}
 
 // Note is what the history says.
 func (a *approval) Note() string {
@@ -67,7 +104,7 @@ func (a *approval) Failed(t *turn.Turn) string {
 }
 
 // Shown notes the card.
-func (a *approval) Shown(message string) { a.CardID = message }
+func (a *approval) Shown(message string) { a.CardID = cmp.Or(a.CardID, message) }
 
 // Answered reports whether it is decided.
 func (a *approval) Answered() (activity string, ok bool) {
@@ -89,42 +126,80 @@ func (a *approval) note(t *turn.Turn, about turn.Holder, outcome string) {
 
 // decision is the decision in a word.
 func (a *approval) decision() string {
-	if a.Decision.Approved {
+	switch {
+	case a.Decision == nil:
+		return "agreed"
+	case a.Decision.Always:
+		return "approved" + always
+	case a.Decision.Approved:
 		return "approved"
 	}
 	return "rejected"
 }
 
-// Ask asks those who may decide, with a card if the channel renders them, else in words.
+// Ask asks those who may decide, with a card if the channel renders them, else in words: in the conversation and,
+// whoever is not in it, elsewhere.
 func (a *approval) Ask(ctx context.Context, t *turn.Turn, id string) (*activity.Activity, error) {
-	asker, v := t.Activity.From, a.of.viewOf(t)
-	a.ID, a.Expires = id, time.Now().Add(a.within).UTC().Truncate(time.Second)
-	if turn.PrivateTo(t) != "" && !a.MayDecide(asker, asker) {
-		said := t.Translate("Somebody else has to approve this, and they can't see our private messages. Please ask me where they can.")
-		return nil, turn.Stop(said + turn.BeforeThat(t))
-	}
+	asker, v, now := t.Activity.From, a.of.viewOf(t), time.Now().UTC().Truncate(time.Second)
+	a.ID, a.Expires = id, now.Add(cmp.Or(a.policy.Within, a.of.within))
 	if len(a.Approvers) == 0 && asker.ID == "" {
 		return nil, turn.Refuse("nobody here can approve it: no person asked for it, and the bot has no approvers")
 	}
-	m := t.Message("")
-	if t.ShowsCards() {
-		m.Summary = t.Translate("Approval needed: %s", v.Title(a.Action))
-		m.Attachments = []activity.Attachment{a.Card(v).Attachment()}
-	} else {
-		m = t.Message(a.Words(v))
+	for _, e := range a.policy.Escalate {
+		a.Escalate = append(a.Escalate, escalation{now.Add(e.After), e.To})
 	}
-	if err := message(ctx, t, a.Kind(), m); err != nil {
+	chosen := len(a.Approvers) > 0
+	if chosen && !a.Self {
+		a.Approvers = slices.DeleteFunc(slices.Clone(a.Approvers), func(id string) bool { return isOf(id, asker) })
+	}
+	people := a.Approvers
+	if turn.PrivateTo(t) != "" && chosen && !a.MayDecide(asker, asker, "") {
+		said := t.Translate("Somebody else has to approve this, and they can't see our private messages. Please ask me where they can.")
+		return nil, turn.Stop(said + turn.BeforeThat(t))
+	}
+	if err := message(ctx, t, a.Kind(), a.question(t, v, "")); err != nil {
 		return nil, err
+	}
+	if a.policy.Quorum > 1 {
+		a.Quorum, a.Deciders, a.Approvers = a.policy.Quorum, people, []string{nobody}
+	}
+	if chosen {
+		here, err := a.route(ctx, t, people)
+		if err != nil {
+			return nil, err
+		}
+		if !here && len(a.Sent) == 0 && len(a.Escalate) == 0 {
+			return nil, turn.Stop(t.Translate(unreachable) + turn.BeforeThat(t))
+		}
+		a.Alone = !here
 	}
 	a.note(t, t, "asked")
 	t.Count(Counted, "asked")
-	zerolog.Ctx(ctx).Info().Str("approval", a.ID).Str("action", a.Action).Msg("waits for approval")
-	return m, nil
+	zerolog.Ctx(ctx).Info().Str("approval", a.ID).Str("action", a.Action).Int("elsewhere", len(a.Sent)).Msg("waits for approval")
+	return a.question(t, v, ""), nil
+}
+
+// question is the message that asks. in is where the turn waits, if it is shown elsewhere.
+func (a *approval) question(t *turn.Turn, v view, in string) *activity.Activity {
+	v.Asked = names(t, a.Sent)
+	if !t.ShowsCards() {
+		return t.Message(a.Words(v))
+	}
+	m := t.Message("")
+	m.Summary = t.Translate("Approval needed: %s", v.Title(a.Action))
+	m.Attachments = []activity.Attachment{a.Card(v, in).Attachment()}
+	return m
 }
 
 // Resume acts on the decision. Without one, the approval has expired.
 func (a *approval) Resume(ctx context.Context, t *turn.Turn) (come turn.Next, err error) {
 	v, d := a.of.viewOf(t), a.Decision
+	if d == nil && (a.Told < len(a.Votes) || a.escalates()) {
+		return a.goOn(ctx, t)
+	}
+	if err := a.close(ctx, t); err != nil {
+		return come, err
+	}
 	remember(t, a.ID, a.Late(v))
 	switch {
 	case d == nil:
@@ -151,20 +226,31 @@ func (a *approval) Resume(ctx context.Context, t *turn.Turn) (come turn.Next, er
 	return come, err
 }
 
-// MayDecide reports whether that person may decide about what asker wanted.
-func (a *approval) MayDecide(who, asker activity.Account) bool {
-	allowed := a.Approvers
-	if len(allowed) == 0 {
-		allowed = []string{asker.ID, asker.AadObjectID}
+// deciders are the ids of those who may decide; none: the person who asked.
+func (a *approval) deciders() []string {
+	if a.Quorum > 1 {
+		return a.Deciders
 	}
+	return a.Approvers
+}
+
+// MayDecide reports whether that person may decide about what asker wanted, in that conversation.
+func (a *approval) MayDecide(who, asker activity.Account, in string) bool {
+	allowed := a.deciders()
+	if len(allowed) == 0 && len(a.Sent) == 0 && !a.Alone {
+		return isOf(asker.ID, who) || isOf(asker.AadObjectID, who)
+	}
+	stranger := !isOf(asker.ID, who)
 	return slices.ContainsFunc(allowed, func(id string) bool {
-		return id != "" && (id == who.ID || strings.EqualFold(id, who.AadObjectID))
+		return isOf(id, who) || id != "" && id == in && (stranger || a.Self)
 	})
 }
 
 // Decide notes the decision of a click. If the click does not count, nothing changes, and refusal says why to
 // the person who clicked.
 func (a *approval) Decide(v view, c click, now time.Time) (refusal string) {
+	approved := c.said.Verb != verbReject
+	withdrawn := !approved && c.by.ID != "" && c.by.ID == v.Asker.ID && !a.MayDecide(c.by, v.Asker, c.in)
 	switch {
 	case a.Decision != nil:
 		return a.Late(v)
@@ -172,14 +258,32 @@ func (a *approval) Decide(v view, c click, now time.Time) (refusal string) {
 		return v.Say("This card is for a different call. Nothing was done.")
 	case now.After(a.Expires):
 		return v.Say(tooLate)
-	case !a.MayDecide(c.by, v.Asker):
+	case withdrawn:
+	case !a.MayDecide(c.by, v.Asker, c.in):
 		return v.Say("You can't decide this. Nothing was done.")
+	case slices.ContainsFunc(a.Votes, func(d decision) bool { return d.ID == c.by.ID }) && approved:
+		return v.Say("You've already approved this.")
 	}
-	a.Decision = &decision{
-		Approved: c.said.Verb != verbReject, Always: c.said.Verb == verbAlways && a.Standing,
+	d := decision{
+		Approved: approved, Always: c.said.Verb == verbAlways && a.Standing, Withdrawn: withdrawn,
 		By: cmp.Or(c.by.Name, c.by.ID), At: now.UTC().Truncate(time.Second), Click: c.activity,
 	}
-	a.CardID = cmp.Or(c.card, a.CardID)
+	if c.here {
+		a.CardID = cmp.Or(c.card, a.CardID)
+	}
+	if a.Quorum > 1 && approved {
+		d.ID = c.by.ID
+		a.Votes = append(a.Votes, d)
+		if len(a.Votes) < a.Quorum {
+			return ""
+		}
+		var all []string
+		for _, vote := range a.Votes {
+			all = append(all, vote.By)
+		}
+		d.By = strings.Join(all, ", ")
+	}
+	a.Decision = &d
 	return ""
 }
 
@@ -195,6 +299,8 @@ func (a *approval) Late(v view) string {
 func (d *decision) inWords(v view) string {
 	sentence := texts.Text("Rejected by %s, %s")
 	switch {
+	case d.Withdrawn:
+		sentence = "Taken back by %s, %s"
 	case d.Approved && d.Always:
 		sentence = "Approved for good by %s, %s"
 	case d.Approved:
@@ -207,19 +313,24 @@ func (d *decision) inWords(v view) string {
 // cards. A longer one is only for clients that do.
 const maxWords = 4 << 10
 
-// Card asks with a card. It shows the call as it will be made, with buttons to approve and reject.
-func (a *approval) Card(v view) activity.Card {
+// Card asks with a card. It shows the call as it will be made, with buttons to approve and reject. in is where the turn
+// waits, if the card is shown elsewhere.
+func (a *approval) Card(v view, in string) activity.Card {
 	press := func(title, style, verb string) activity.Button {
-		return button(title, style, data{Approval: a.ID, Hash: a.Hash, Verb: verb})
+		return button(title, style, data{Approval: a.ID, Hash: a.Hash, Verb: verb, In: in})
 	}
 	buttons := []any{press(v.Say("Approve"), "positive", verbApprove)}
 	if a.Standing {
 		buttons = append(buttons, press(v.Say("Always approve exactly this"), "", verbAlways))
 	}
+	buttons = append(buttons, press(v.Say("Reject"), "destructive", verbReject))
+	if a.Alone && in == "" { // nobody who may approve it sees this card
+		buttons = []any{press(v.Say("Take it back"), "", verbReject)}
+	}
 	card := activity.Card{
 		Fallback: v.Say("I need approval for %s. Please open this message in a client that shows cards.", v.Title(a.Action)),
 		Body:     append(a.describe(v, v.Say("May I do this?")), small(v.Say("Expires %s.", v.Clock(a.Expires)))),
-		Actions:  append(buttons, press(v.Say("Reject"), "destructive", verbReject)), Version: cardVersion,
+		Actions:  buttons, Version: cardVersion,
 	}
 	if words := a.inWords(v); len(words) <= maxWords {
 		card.Fallback = words + a.choices(v, "")
@@ -233,8 +344,12 @@ func (a *approval) Words(v view) string { return a.inWords(v) + a.choices(v, "**
 // Closed is the card after the decision, or after the approval expired.
 func (a *approval) Closed(v view) activity.Card {
 	said := v.Say("Not decided in time")
-	if a.Decision != nil {
+	switch {
+	case a.Decision != nil:
 		said = a.Decision.inWords(v)
+	case len(a.Votes) > 0 && time.Now().Before(a.Expires):
+		last := a.Votes[len(a.Votes)-1]
+		said = v.Say("%s approved this. It needs %s approvals.", titles.Visible(last.By), count(a.Quorum))
 	}
 	return activity.Card{Fallback: said, Body: a.describe(v, said), Version: cardVersion}
 }
@@ -244,12 +359,14 @@ func (a *approval) choices(v view, mark string) string {
 	say := func(words ...string) string { return mark + strings.Join(words, " ") + mark }
 	approve, reject := say("/approve", a.ID), say("/reject", a.ID)
 	before := "\n\n"
-	if !a.MayDecide(v.Asker, v.Asker) {
-		before += v.Say("Only this bot's approvers can decide.")
-		if v.Alone { // then nobody reads this who may
-			return before
-		}
-		before += " "
+	if v.Asked != "" {
+		before += v.Say("I've asked %s.", v.Asked) + " "
+	}
+	if a.Alone {
+		return before + v.Say("To take it back, say %s.", reject)
+	}
+	if !a.MayDecide(v.Asker, v.Asker, "") {
+		before += v.Say("Only this bot's approvers can decide.") + " "
 	}
 	if a.Standing {
 		return before + v.Say("Say %s, %s if I should never ask about exactly this again, or %s.", approve, say("/approve", a.ID, "always"), reject)
@@ -269,8 +386,14 @@ func (a *approval) describe(v view, head string) []any {
 	for _, d := range a.details(v) {
 		rows = append(rows, line(d.name, d.value))
 	}
-	if len(a.Approvers) > 0 {
+	if v.Asked != "" {
+		rows = append(rows, small(v.Say("I've asked %s.", v.Asked)))
+	}
+	if len(a.deciders()) > 0 && !a.Alone {
 		rows = append(rows, small(v.Say("Only this bot's approvers can decide.")))
+	}
+	if a.Quorum > 1 {
+		rows = append(rows, small(v.Say("It needs %s approvals.", count(a.Quorum))))
 	}
 	if a.Reason != "" {
 		rows = append(rows, small(a.Reason))
@@ -297,6 +420,9 @@ func (a *approval) inWords(v view) string {
 	}
 	return s.String()
 }
+
+// count is a number of people.
+func count(n int) string { return strconv.Itoa(n) }
 
 // detail is a step of the action, or an argument with its name, with every character visible.
 type detail struct{ name, value string }

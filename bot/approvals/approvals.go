@@ -4,7 +4,6 @@
 package approvals
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -22,6 +21,7 @@ import (
 )
 
 const (
+	featureName = "approvals"
 	// Counted is what is counted: approvals asked, standing, approved, rejected or expired, see [turn.Counted].
 	Counted = "approvals"
 	// maxWaiting limits the approvals, and the questions, that one conversation waits for.
@@ -48,9 +48,11 @@ type asking struct {
 func New(all *actions.Registry, approvers []string, within time.Duration) turn.Feature {
 	f := &asking{all, approvers, within}
 	return turn.Feature{
-		Name:  "approvals",
-		Ready: f.ready,
-		Asks:  func(_ *turn.Turn, q turn.Question) turn.Pause { return &question{Question: q, of: f} },
+		Name:   featureName,
+		Ready:  f.ready,
+		Left:   shown,
+		Handle: f.visit,
+		Asks:   func(_ *turn.Turn, q turn.Question) turn.Pause { return &question{Question: q, of: f} },
 		Pauses: map[string]func() turn.Pause{
 			"approval": func() turn.Pause { return &approval{of: f} },
 			"question": func() turn.Pause { return &question{of: f} },
@@ -60,7 +62,11 @@ func New(all *actions.Registry, approvers []string, within time.Duration) turn.F
 			if !ok {
 				return nil
 			}
-			return &turn.Reply{Pause: c.ID, Alone: c.Answers, Take: c.take, Taken: c.taken, Late: c.late}
+			r := &turn.Reply{Pause: c.ID, Alone: c.Answers, Take: c.take, Taken: c.taken, Late: c.late}
+			if !c.Answers {
+				r.Elsewhere = c.elsewhere
+			}
+			return r
 		},
 		Values: []turn.Value{{Name: "approvals", Says: "approvals", Forget: forget, Of: keptOf}},
 	}
@@ -79,6 +85,8 @@ func Decided(rec *turn.Record) (action string, approved bool) {
 type approvals struct {
 	Standing []standing `json:"standing,omitempty"`
 	Decided  []decided  `json:"decided,omitempty"`
+	// Elsewhere are the questions of other conversations that were asked here.
+	Elsewhere []asked `json:"elsewhere,omitempty"`
 }
 
 // standing is a call that was approved for good: for the person who asked, in this conversation.
@@ -101,6 +109,9 @@ func forget(conversation *state.Scope, asker string) {
 	list := state.Of[approvals](conversation)
 	list.Standing = slices.DeleteFunc(list.Standing, func(s standing) bool { return asker == "" || s.Asker == asker })
 	list.Decided = slices.DeleteFunc(list.Decided, func(d decided) bool { return asker == "" || d.Asker == asker })
+	if asker == "" {
+		list.Elsewhere = nil
+	}
 }
 
 // keptOf returns those that one person asked for.
@@ -108,6 +119,7 @@ func keptOf(conversation *state.Scope, asker string) any {
 	list := *state.Of[approvals](conversation)
 	list.Standing = slices.DeleteFunc(slices.Clone(list.Standing), func(s standing) bool { return s.Asker != asker })
 	list.Decided = slices.DeleteFunc(slices.Clone(list.Decided), func(d decided) bool { return d.Asker != asker })
+	list.Elsewhere = nil // others asked these
 	if len(list.Standing)+len(list.Decided) == 0 {
 		return nil
 	}
@@ -145,12 +157,53 @@ func (f *asking) ready(ctx context.Context, t *turn.Turn, c *turn.Pending) (turn
 	}
 	a := &approval{
 		Action: c.Action.Name, Entities: entities, Hash: hash, Reason: c.Approval.Reason, Standing: c.Approval.Standing,
-		Approvers: c.Approval.Approvers, of: f, within: cmp.Or(c.Approval.Within, f.within),
+		Approvers: c.Approval.Approvers, Self: c.Approval.Self, of: f, policy: c.Approval,
 	}
 	if len(a.Approvers) == 0 {
 		a.Approvers = f.approvers
 	}
+	if fault := faultOf(c.Approval, a.Approvers); fault != "" {
+		zerolog.Ctx(ctx).Error().Str("action", c.Action.Name).Str("fault", fault).Msg("the policy's approval is impossible")
+		return nil, turn.Refuse("nobody can approve it: %s", fault)
+	}
 	return a, nil
+}
+
+// maxApprovers limits the people who are asked at a time. For more there are chats and channels.
+const maxApprovers = 10
+
+// faultOf says what makes an approval impossible. "": nothing.
+func faultOf(p actions.Approval, approvers []string) string {
+	asked := [][]string{approvers}
+	if len(approvers) == 0 && len(p.Escalate) > 0 {
+		return "an escalation without approvers"
+	}
+	for i, e := range p.Escalate {
+		if len(e.To) == 0 || e.After <= 0 || i > 0 && e.After <= p.Escalate[i-1].After {
+			return "an escalation asks nobody, or not after the one before it"
+		}
+		asked = append(asked, e.To)
+	}
+	people, chats := 0, false
+	for _, list := range asked {
+		if len(list) > maxApprovers {
+			return "more than ten approvers are to be asked at a time"
+		}
+		for _, id := range list {
+			if strings.TrimSpace(id) == "" {
+				return "an approver has no id"
+			}
+			chats = chats || strings.HasPrefix(id, threads)
+		}
+		people += len(list)
+	}
+	switch {
+	case p.Quorum < 0 || p.Quorum > maxApprovers:
+		return "its quorum is not between 1 and 10"
+	case !chats && p.Quorum > max(people, 1):
+		return "its quorum is larger than the number of approvers"
+	}
+	return ""
 }
 
 // message is one that asks. It refuses one that is too long, and more than a conversation may wait for.
@@ -171,7 +224,7 @@ func (f *asking) viewOf(t *turn.Turn) view {
 	return view{
 		View:  titles.View{Say: t.Translate, Zone: t.Activity.Zone()},
 		Title: func(name string) string { return turn.Title(t, name) }, Action: f.actions.Lookup,
-		Asker: t.Activity.From, Program: turn.Program(t), Alone: t.Activity.Conversation.Personal(),
+		Asker: t.Activity.From, Program: turn.Program(t),
 	}
 }
 
@@ -184,13 +237,10 @@ func (c click) take(ctx context.Context, t *turn.Turn, w *turn.Waiting) (ours bo
 		}
 		v := p.of.viewOf(t)
 		v.Asker = w.Asked.From
+		c.here = conversationOf(w.Asked) == conversationOf(t.Activity)
 		refusal = p.Decide(v, c, time.Now())
 		if refusal == "" {
-			outcome := p.decision()
-			if p.Decision.Always {
-				outcome += "-always"
-			}
-			p.note(t, w, outcome)
+			p.note(t, w, p.decision())
 		}
 		return true, refusal
 	case *question:
@@ -212,9 +262,11 @@ func (c click) taken(ctx context.Context, t *turn.Turn, w *turn.Waiting) activit
 	if a, ok := w.Pause.(*approval); ok {
 		v := a.of.viewOf(t)
 		v.Asker = w.Asked.From
-		t.Count(Counted, a.decision())
+		if a.Decision != nil {
+			t.Count(Counted, strings.TrimSuffix(a.decision(), always))
+		}
 		log.Str("approval", a.ID).Str("of_turn", w.Turn).Str("action", a.Action).
-			Str("by", t.Activity.From.ID).Bool("approved", a.Decision.Approved).Msg("approval decided")
+			Str("by", t.Activity.From.ID).Str("decision", a.decision()).Msg("approval decided")
 		return a.Closed(v)
 	}
 	q := w.Pause.(*question)
@@ -242,7 +294,7 @@ type view struct {
 	Asker  activity.Account // who wanted what is to be approved
 	// Program is the sentence that another program asks in their name. "": none does.
 	Program string
-	Alone   bool // nobody but the asker reads it
+	Asked   string // who was asked elsewhere
 }
 
 // The verbs of the buttons. Cards of earlier versions have them.
@@ -259,6 +311,7 @@ type data struct {
 	Approval string `json:"approval,omitempty"`
 	Question string `json:"question,omitempty"`
 	Hash     string `json:"hash,omitempty"` // of the call on the card
+	In       string `json:"in,omitempty"`   // the conversation of the turn, if that is another one
 	Verb     string `json:"verb"`
 }
 
@@ -269,6 +322,8 @@ type click struct {
 	Answers bool   // it is about a question
 
 	said     data
+	in       string                     // the conversation of the click
+	here     bool                       // the turn waits in the same one
 	inputs   map[string]json.RawMessage // of the card
 	by       activity.Account
 	activity string // its id
@@ -279,7 +334,7 @@ type click struct {
 // approval, as text. ok is false for everything else, such as a refresh: its client says what
 // somebody sees, not what they decide.
 func read(a *activity.Activity, text string) (c click, ok bool) {
-	c = click{by: a.From, activity: a.ID}
+	c = click{by: a.From, activity: a.ID, in: conversationOf(a), here: true}
 	var raw []byte
 	verb := &c.said.Verb // Action.Submit has it nowhere else
 	switch {
@@ -315,6 +370,9 @@ func read(a *activity.Activity, text string) (c click, ok bool) {
 	}
 	return c, false
 }
+
+// conversationOf is the activity's conversation, with all its threads.
+func conversationOf(a *activity.Activity) string { return a.Conversation.BaseID() }
 
 // readWords reads the words of a message. After /approve and the id may come always.
 func (c *click) readWords(words []string) bool {

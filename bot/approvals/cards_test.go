@@ -37,7 +37,7 @@ func TestCardsOnTheWire(t *testing.T) {
 		ID: "ask1", Hash: "h", Action: "closeTicket", Entities: []byte(`{"id":12345678901234567,"note":"*bold* <b>\u202e","more":[1]}`), Reason: "It is final.",
 		Approvers: []string{"29:boss"}, Expires: at,
 	}
-	compareCard(t, "approval", a.Card(v))
+	compareCard(t, "approval", a.Card(v, ""))
 	a.Approvers, a.Decision = nil, &decision{Approved: true, By: "Mia", At: at}
 	compareCard(t, "decided", a.Closed(v))
 }

@@ -60,6 +60,8 @@ type Channel interface {
 	// CreateConversation starts a personal chat with a person, through a conversation that both are
 	// in, and sends first unless it is nil. It returns the chat.
 	CreateConversation(ctx context.Context, in activity.Reference, with string, first *activity.Activity) (activity.Reference, error)
+	// Member is a member of a conversation, by the id or aadObjectId of their account.
+	Member(ctx context.Context, of activity.Reference, id string) (activity.Account, error)
 	// Download fetches an attachment of an inbound activity, of at most maxBytes; 0: as the channel
 	// likes.
 	Download(ctx context.Context, a activity.Attachment, maxBytes int64) (content []byte, contentType string, err error)

@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -348,6 +349,31 @@ func Submit(ctx context.Context, t *Turn, feature string, fill func(Holder)) err
 	fill(s)
 	_, _, err = t.engine.submit(ctx, s, inbox.Entry{Queue: queueFor(s), Load: keysOfTurn(s)})
 	return err
+}
+
+// ownRun marks the records of [SubmitTo], for releases that know none: they make it a dead letter.
+const ownRun = "planbot/own"
+
+// SubmitTo is [Submit] for another conversation of the turn's channel, such as a person's own chat with the bot, which
+// begins if need be. Its turn can send messages. A record with the same key in the same conversation is submitted once
+// in 24 hours. It returns the id of the conversation. Errors: those of [Engine.Notify].
+func SubmitTo(ctx context.Context, t *Turn, to actions.Recipient, feature, key string, fill func(Holder)) (conversation string, err error) {
+	here := actions.To(t.Activity)
+	to.Channel, to.Bot, to.Caller, to.Via = here.Channel, here.Bot, here.Caller, here.Conversation
+	p := &post{Notice: actions.Notice{To: to, Key: feature + "\n" + key, Run: ownRun}, feature: feature, fill: fill}
+	p.lead(t)
+	_, err = t.engine.notify(ctx, p)
+	return p.To.Conversation, err
+}
+
+// MemberOf returns a member of one of the bot's conversations on the turn's channel; "": the turn's. id is that of their
+// account, or their aadObjectId.
+func MemberOf(ctx context.Context, t *Turn, conversation, id string) (activity.Account, error) {
+	there := t.Activity.Reference()
+	there.ActivityID, there.Conversation.ID = "", cmp.Or(conversation, there.Conversation.ID)
+	ctx, cancel := context.WithTimeout(ctx, reactWithin)
+	defer cancel()
+	return t.engine.cfg.Channel.Member(ctx, there, id)
 }
 
 // submitter is the feature that submitted a record of a release that did not write down which: the activity has

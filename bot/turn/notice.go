@@ -99,6 +99,7 @@ func (by notifier) Notify(ctx context.Context, n actions.Notice) (id string, err
 		p.To.Channel, p.To.Bot, p.To.Caller = here.Channel, here.Bot, here.Caller
 		p.To.Via = cmp.Or(p.To.Via, here.Conversation)
 	}
+	p.lead(t)
 	if p.To.Conversation != "" && t.Conversation != nil && queueOf(p.To) == t.Conversation.Key() {
 		p.known = *state.Of[reference](t.Conversation)
 	}
@@ -108,14 +109,24 @@ func (by notifier) Notify(ctx context.Context, n actions.Notice) (id string, err
 	return by.engine.notify(ctx, p)
 }
 
+// lead notes what the turn knows of its own conversation: in its first turn that is not saved yet.
+func (p *post) lead(t *Turn) {
+	if p.To.Via == t.Activity.Conversation.ID && t.Conversation != nil {
+		p.through = *state.Peek[reference](t.Conversation)
+	}
+}
+
 // post is a notice before it is saved.
 type post struct {
 	actions.Notice
 	owner   string // who may withdraw it; "": nobody
 	attempt string // key of the action call that sends it; "": none
 	known   reference
-	person  string // who alone may read it; "": everybody
+	through reference // of the conversation Via, if it is known
+	person  string    // who alone may read it; "": everybody
 	request *request
+	feature string // whose record it is, see [SubmitTo]; "": it is a notice
+	fill    func(Holder)
 }
 
 func (e *Engine) notify(ctx context.Context, p *post) (string, error) {
@@ -138,7 +149,7 @@ func (e *Engine) notify(ctx context.Context, p *post) (string, error) {
 // check refuses a notice that could never be sent, or never run.
 func (e *Engine) check(p *post) error {
 	switch {
-	case p.request != nil:
+	case p.request != nil, p.feature != "":
 		return nil
 	case p.Run != "" && e.cfg.Notice(p.Run) == nil:
 		return fmt.Errorf("no handler is registered with OnNotice for %q", p.Run)
@@ -200,16 +211,22 @@ func (e *Engine) locate(ctx context.Context, to *actions.Recipient) error {
 	return nil
 }
 
+// teamsAccount begins the ids of people's accounts in Teams; other ids of a person are aadObjectIds.
+const teamsAccount = "29:"
+
 // meet creates the personal conversation with a person who has not written to the bot, through
 // another conversation. It sends nothing, so it may be repeated: Teams creates the conversation once.
 func (e *Engine) meet(ctx context.Context, p *post) error {
 	via, person := p.To, keyOf(p.To)
 	via.Conversation = p.To.Via
-	docs, err := e.cfg.Store.Load(ctx, queueOf(via))
-	if err != nil {
-		return err
+	known := p.through
+	if known == (reference{}) {
+		docs, err := e.cfg.Store.Load(ctx, queueOf(via))
+		if err != nil {
+			return err
+		}
+		known = *state.Of[reference](docs[0])
 	}
-	known := *state.Of[reference](docs[0])
 	if known == (reference{}) {
 		return fmt.Errorf("%w, and neither is the conversation to reach it through", actions.ErrUnknownRecipient)
 	}
@@ -229,15 +246,21 @@ func (e *Engine) meet(ctx context.Context, p *post) error {
 		return err
 	}
 	p.To.Conversation = there.Conversation.ID
-	if err := e.cfg.Store.Join(ctx, placesKey(person), placeOf(p.To.Conversation, true)); err != nil { // for /forget
-		return err
+	keys := []state.Key{queueOf(p.To)}
+	if via.Channel != activity.Teams || strings.HasPrefix(p.To.User, teamsAccount) { // nothing is kept under other ids
+		if err := e.cfg.Store.Join(ctx, placesKey(person), placeOf(p.To.Conversation, true)); err != nil { // for /forget
+			return err
+		}
+		keys = append(keys, homeKey(person))
 	}
-	docs, err = e.cfg.Store.Load(ctx, homeKey(person), queueOf(p.To))
+	docs, err := e.cfg.Store.Load(ctx, keys...)
 	if err != nil {
 		return err
 	}
-	state.Of[home](docs[0]).Conversation = p.To.Conversation
-	if now := state.Of[reference](docs[1]); *now == (reference{}) {
+	if len(docs) > 1 {
+		state.Of[home](docs[1]).Conversation = p.To.Conversation
+	}
+	if now := state.Of[reference](docs[0]); *now == (reference{}) {
 		*now = reference{ServiceURL: there.ServiceURL, Type: "personal", Tenant: known.Tenant, Person: p.To.User, Signed: known.Signed}
 	}
 	for _, doc := range docs { // who loses the race has been heard from meanwhile
@@ -266,6 +289,10 @@ func (e *Engine) keep(ctx context.Context, p *post) (string, error) {
 	}
 	entry, key := inbox.Entry{Queue: queueOf(p.To)}, p.key(messages)
 	t.rec.Notice = &pendingNotice{Messages: messages, Known: p.known, Keyed: key != "" && p.Every == "", Run: p.Run, Person: p.person, Request: p.request}
+	if p.feature != "" {
+		t.rec.Own = p.feature
+		p.fill(t)
+	}
 	t.step(ctx, StepSubmit)
 	if p.Run != "" {
 		t.rec.Text, t.Text = p.Text, p.Text
@@ -416,6 +443,9 @@ func sendNotice(ctx context.Context, t *Turn) error {
 		t.Activity.From.AadObjectID = r.Person
 		t.rec.Run = &Run{}
 		return t.move(ctx, goOnTo(planning))
+	}
+	if t.rec.Own != "" {
+		return ownHandler(t)(ctx, t)
 	}
 	if run := t.rec.Notice.Run; run != "" {
 		h := t.engine.cfg.Notice(run)

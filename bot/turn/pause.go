@@ -102,6 +102,8 @@ func (q *Question) forCall() *actions.Answer {
 type Reply struct {
 	Pause string // its id
 	Alone bool   // only the person of the reply reads why it does not count
+	// Elsewhere returns the conversation in which the turn waits, from the state of the reply's; nil or "": the same.
+	Elsewhere func(here *state.Scope) (conversation string)
 	// Take puts the reply into the pause. ours is false if the turn waits for something else. If the reply does not
 	// count, nothing changes, and refusal says why.
 	Take func(ctx context.Context, t *Turn, w *Waiting) (ours bool, refusal string)
@@ -229,6 +231,9 @@ func (x *execution) ask(ctx context.Context, p Pause) (Next, error) {
 	if run.Asked > 1 {
 		id += strconv.Itoa(run.Asked)
 	}
+	if err := x.Save(ctx); err != nil { // it may ask elsewhere: after a crash the same plan asks the same
+		return Next{}, err
+	}
 	m, err := p.Ask(ctx, x.Turn, id)
 	if err != nil {
 		return Next{}, err
@@ -297,6 +302,15 @@ func Rejected(t *Turn, p Pause, action string) (Next, error) {
 	x.replaceNote(p, "["+said+"]")
 	t.rec.Run = nil
 	return t.put(messagesOf(t, said))
+}
+
+// WaitOn waits on for p, and first sends the messages.
+func WaitOn(t *Turn, p Pause, messages ...*activity.Activity) (Next, error) {
+	t.rec.Wait = waitFor(t.engine, p)
+	if len(messages) == 0 {
+		return goOnTo(waiting), nil
+	}
+	return t.put(messages)
 }
 
 // Expired ends the turn without a word. The history says note.
@@ -405,13 +419,17 @@ func (r *Reply) deliver(ctx context.Context, t *Turn) error {
 	if r.Alone {
 		tell = t.TellAlone
 	}
-	err := r.deliverOnce(ctx, t)
+	queue, err := r.queue(ctx, t)
+	if err != nil {
+		return err
+	}
+	err = r.deliverOnce(ctx, t, queue)
 	for errors.Is(err, errNotYet) && time.Now().Before(until) {
 		wait(ctx, 100*time.Millisecond, nil)
-		err = r.deliverOnce(ctx, t)
+		err = r.deliverOnce(ctx, t, queue)
 	}
 	if errors.Is(err, errNotYet) {
-		err = r.queued(ctx, t)
+		err = r.queued(ctx, t, queue)
 	}
 	refused, ok := errors.AsType[*refusal](err)
 	switch {
@@ -427,9 +445,24 @@ func (r *Reply) deliver(ctx context.Context, t *Turn) error {
 	return nil
 }
 
+// queue is that of the conversation in which the turn waits.
+func (r *Reply) queue(ctx context.Context, t *Turn) (state.Key, error) {
+	here := conversationKey(t)
+	if r.Elsewhere == nil {
+		return here, nil
+	}
+	docs, err := t.engine.cfg.Store.Load(ctx, here)
+	if err != nil {
+		return here, err
+	}
+	if conversation := r.Elsewhere(docs[0]); conversation != "" {
+		return queueOf(elsewhereOf(t, conversation)), nil
+	}
+	return here, nil
+}
+
 // queued refuses a reply with what another one has decided, whose record is still in its queue.
-func (r *Reply) queued(ctx context.Context, t *Turn) error {
-	queue := conversationKey(t)
+func (r *Reply) queued(ctx context.Context, t *Turn, queue state.Key) error {
 	all, err := t.engine.inbox.Records(ctx, queue)
 	if err != nil {
 		return err
@@ -451,8 +484,8 @@ func (r *Reply) queued(ctx context.Context, t *Turn) error {
 	return r.past(ctx, t, queue, false)
 }
 
-func (r *Reply) deliverOnce(ctx context.Context, t *Turn) error {
-	e, queue := t.engine, conversationKey(t)
+func (r *Reply) deliverOnce(ctx context.Context, t *Turn, queue state.Key) error {
+	e := t.engine
 	running, err := e.inbox.Queued(ctx, queue) // ask before Find: the record may begin to wait in between
 	if err != nil {
 		return err
@@ -486,11 +519,14 @@ func (r *Reply) deliverOnce(ctx context.Context, t *Turn) error {
 	if refusal != "" {
 		return Refuse("%s", refusal)
 	}
-	rec.Caller = t.rec.Caller // the click just proved its address
-	rec.Caller.ServiceURL = t.Activity.ServiceURL
+	here := queue == conversationKey(t)
+	if here {
+		rec.Caller = t.rec.Caller // the click just proved its address
+		rec.Caller.ServiceURL = t.Activity.ServiceURL
+	}
 	rec.Awaited, rec.Answer = false, nil
 	answer := Answer{}
-	if repliesInResponse(t) {
+	if here && repliesInResponse(t) {
 		rec.Awaited, rec.Answer, answer.Follows = true, &Answer{Activities: t.rec.Answer.Activities}, rec.ID
 	}
 	raw, err := rec.Encode()

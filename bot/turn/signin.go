@@ -293,8 +293,7 @@ func (s *signIn) Resume(ctx context.Context, t *Turn) (Next, error) {
 	s.Outcome = ""
 	zerolog.Ctx(ctx).Info().Str("connection", s.Connection).Str("outcome", string(cmp.Or(came, "expired"))).Msg("sign-in ended")
 	again := func(sentence texts.Text) (Next, error) {
-		t.rec.Wait = waitFor(t.engine, s)
-		return t.put([]*activity.Activity{ForPerson(t, t.Translate(sentence))})
+		return WaitOn(t, s, ForPerson(t, t.Translate(sentence)))
 	}
 	if (came == noSilent || came == wrongCode && s.Wrong < maxCodes) && time.Since(s.Tried) > findWithin/2 {
 		// It was long in its queue, so another try could not wake it, see signer.flows.

@@ -105,6 +105,10 @@ func (c *slowChannel) Identified() bool { return false }
 
 func (*slowChannel) Delete(context.Context, activity.Reference, string, bool) error { return nil }
 
+func (*slowChannel) Member(context.Context, activity.Reference, string) (activity.Account, error) {
+	return activity.Account{}, nil
+}
+
 func (*slowChannel) CreateConversation(_ context.Context, in activity.Reference, _ string, _ *activity.Activity) (activity.Reference, error) {
 	return in, nil
 }

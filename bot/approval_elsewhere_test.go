@@ -1,0 +1,286 @@
+package bot_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bottest"
+)
+
+// laptops is a bot that orders laptops if this approval is given.
+func laptops(approval actions.Approval) (bottest.Config, *int) {
+	ordered, shop := new(int), map[string]bool{}
+	registry := actions.New()
+	actions.Add(registry, "order", "Orders laptops", func(ctx context.Context, _ *actions.Turn, in struct {
+		Count int `json:"count"`
+	},
+	) (actions.Result, error) {
+		if key := actions.AttemptOf(ctx).Key; !shop[key] { // the shop knows its orders
+			shop[key] = true
+			*ordered += in.Count
+		}
+		return actions.Text("ordered %d", in.Count), nil
+	})
+	approval.Required = true
+	policy := func(context.Context, *actions.Turn, actions.Call) (actions.Approval, error) { return approval, nil }
+	return bottest.Config{Actions: registry, Change: func(c *bot.Config) { c.Policy = policy }}, ordered
+}
+
+const orderTwo = `{"type":"plan","commands":[{"type":"DO","action":"order","entities":{"count":2}},{"type":"SAY","response":"They are on their way."}]}`
+
+// TestApproverElsewhere: who may approve is asked in their own chat; the person who asked reads whom the bot asked, and
+// that it was approved. The card elsewhere ends with the decision.
+func TestApproverElsewhere(t *testing.T) {
+	t.Parallel()
+	config, ordered := laptops(actions.Approval{Approvers: []string{"aad-Ben"}, Reason: "It is above 500."})
+	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+		mia, ben := kit.Personal("Mia"), kit.Personal("Ben")
+		kit.Model.Says(orderTwo)
+		mia.Say("order two laptops")
+		asked := mia.ExpectCard("I've asked Ben.")
+		if got := asked.Card(); strings.Contains(got, "planbot/approve") || !strings.Contains(got, "Take it back") {
+			t.Errorf("Mia may press: %s", got)
+		}
+		card := ben.ExpectCard("Asked by Mia.")
+		for _, want := range []string{"It is above 500.", "Approve", "Reject"} {
+			if !strings.Contains(card.Card(), want) {
+				t.Errorf("no %q in Ben's card: %s", want, card.Card())
+			}
+		}
+		if *ordered != 0 {
+			t.Fatal("ordered without approval")
+		}
+		if done := card.Press("Approve"); !strings.Contains(string(done.Body), "Approved by Ben") {
+			t.Errorf("Ben reads %s", done.Body)
+		}
+		mia.Expect("They are on their way.")
+		if *ordered != 2 {
+			t.Errorf("%d ordered", *ordered)
+		}
+		if again := card.Press("Reject"); !strings.Contains(string(again.Body), "already decided: Approved by Ben") {
+			t.Errorf("a second click: %s", again.Body)
+		}
+	})
+}
+
+// TestQuorum: one approval is not enough; the same person does not count twice, who asked not at all.
+func TestQuorum(t *testing.T) {
+	t.Parallel()
+	config, ordered := laptops(actions.Approval{Approvers: []string{"aad-Ben", "aad-Carla", "aad-Mia"}, Quorum: 2})
+	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+		mia, ben, carla := kit.Personal("Mia"), kit.Personal("Ben"), kit.Personal("Carla")
+		kit.Model.Says(orderTwo)
+		mia.Say("order two laptops")
+		mia.ExpectCard("I've asked Ben, Carla.")
+		card, other := ben.ExpectCard("It needs 2 approvals."), carla.ExpectCard("It needs 2 approvals.")
+		if first := card.Press("Approve"); !strings.Contains(string(first.Body), "Ben approved this. It needs 2 approvals.") {
+			t.Errorf("Ben reads %s", first.Body)
+		}
+		mia.Expect("Ben approved this. It needs 2 approvals.")
+		if again := card.Press("Approve"); !strings.Contains(string(again.Body), "You've already approved this.") {
+			t.Errorf("Ben again: %s", again.Body)
+		}
+		if *ordered != 0 {
+			t.Fatal("one approval was enough")
+		}
+		if second := other.Press("Approve"); !strings.Contains(string(second.Body), "Approved by Ben, Carla") {
+			t.Errorf("Carla reads %s", second.Body)
+		}
+		mia.Expect("They are on their way.")
+	})
+}
+
+// TestQuorumRejected: one rejection is enough, also after an approval.
+func TestQuorumRejected(t *testing.T) {
+	t.Parallel()
+	config, ordered := laptops(actions.Approval{Approvers: []string{"aad-Ben", "aad-Carla"}, Quorum: 2})
+	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+		mia, ben, carla := kit.Personal("Mia"), kit.Personal("Ben"), kit.Personal("Carla")
+		kit.Model.Says(orderTwo)
+		mia.Say("order two laptops")
+		mia.ExpectCard("I've asked Ben, Carla.")
+		first, second := ben.ExpectCard("Approve"), carla.ExpectCard("Approve")
+		first.Press("Approve")
+		mia.Expect("Ben approved this. It needs 2 approvals.")
+		second.Press("Reject")
+		mia.Expect("OK, I won't do this: Order.")
+		if *ordered != 0 {
+			t.Errorf("%d ordered", *ordered)
+		}
+	})
+}
+
+// TestEscalation: who is asked later may decide then, and so may who was asked first.
+func TestEscalation(t *testing.T) {
+	t.Parallel()
+	config, ordered := laptops(actions.Approval{
+		Approvers: []string{"aad-Ben"}, Within: 3 * time.Hour,
+		Escalate: []actions.Escalation{{After: time.Hour, To: []string{"aad-Carla"}}, {After: 2 * time.Hour, To: []string{"aad-Mia", "aad-Ben"}}},
+	})
+	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+		mia, ben, carla := kit.Personal("Mia"), kit.Personal("Ben"), kit.Personal("Carla")
+		kit.Model.Says(orderTwo)
+		mia.Say("order two laptops")
+		mia.ExpectCard("I've asked Ben.")
+		ben.ExpectCard("Approve")
+		time.Sleep(61 * time.Minute)
+		mia.Expect("Nobody has decided yet, so I've also asked Carla.")
+		card := carla.ExpectCard("Approve")
+		time.Sleep(time.Hour)
+		card.Press("Approve")
+		mia.Expect("They are on their way.")
+		if *ordered != 2 {
+			t.Errorf("%d ordered", *ordered)
+		}
+	})
+}
+
+// TestTakenBack: who asked may take it back, though they may not decide; the card elsewhere ends.
+func TestTakenBack(t *testing.T) {
+	t.Parallel()
+	config, ordered := laptops(actions.Approval{Approvers: []string{"aad-Ben"}})
+	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+		mia, ben := kit.Personal("Mia"), kit.Personal("Ben")
+		kit.Model.Says(orderTwo)
+		mia.Say("order two laptops")
+		mine, card := mia.ExpectCard("I've asked Ben."), ben.ExpectCard("Approve")
+		if got := mine.Press("Take it back"); !strings.Contains(string(got.Body), "Taken back by Mia") {
+			t.Errorf("Mia reads %s", got.Body)
+		}
+		mia.Expect("OK, I won't do this: Order.")
+		if late := card.Press("Approve"); !strings.Contains(string(late.Body), "already decided: Taken back by Mia") {
+			t.Errorf("Ben reads %s", late.Body)
+		}
+		closed := 0
+		for _, s := range kit.Connector.Sent() {
+			if s.Method == "PUT" && s.ID == card.ID && !strings.Contains(s.Card(), "Approve\"") {
+				closed++
+			}
+		}
+		if closed != 1 || *ordered != 0 {
+			t.Errorf("the card was closed %d times, %d ordered", closed, *ordered)
+		}
+	})
+}
+
+// TestNobodyToAsk: a card that nobody can press is never shown.
+func TestNobodyToAsk(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		approval actions.Approval
+		want     string
+	}{
+		"who asked alone":   {actions.Approval{Approvers: []string{"aad-Mia"}}, "I can't reach anybody who may approve this, so I didn't do it."},
+		"not installed":     {actions.Approval{Approvers: []string{"aad-Nora"}}, "I can't reach anybody who may approve this, so I didn't do it."},
+		"an unknown chat":   {actions.Approval{Approvers: []string{"19:board@thread.v2"}}, "I can't reach anybody who may approve this, so I didn't do it."},
+		"no id":             {actions.Approval{Approvers: []string{" "}}, ""},
+		"too many":          {actions.Approval{Approvers: strings.Fields("a b c d e f g h i j k")}, ""},
+		"too large":         {actions.Approval{Approvers: []string{"aad-Ben"}, Quorum: 2}, ""},
+		"escalates to none": {actions.Approval{Approvers: []string{"aad-Ben"}, Escalate: []actions.Escalation{{After: time.Hour}}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			config, ordered := laptops(c.approval)
+			bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+				kit.Connector.Decides(func(s bottest.Sent) bottest.Answer {
+					if s.To == "" && strings.Contains(s.JSON, "Nora") {
+						return bottest.Answer{Status: 403, Code: "ForbiddenOperationException"}
+					}
+					return bottest.Answer{}
+				})
+				mia := kit.Personal("Mia")
+				kit.Model.Says(orderTwo)
+				want := c.want
+				if want == "" { // the model reads why
+					want = "I asked nobody."
+					kit.Model.Says(plan(say(want)))
+				}
+				mia.Say("order two laptops")
+				mia.Expect(want)
+				if *ordered != 0 {
+					t.Errorf("%d ordered", *ordered)
+				}
+			})
+		})
+	}
+}
+
+// TestAChatApproves: everybody in a chat that the policy names may approve there, except who asked.
+func TestAChatApproves(t *testing.T) {
+	t.Parallel()
+	config, ordered := laptops(actions.Approval{Approvers: []string{"19:Board@unq.gbl.spaces"}})
+	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+		mia, board := kit.Personal("Mia"), kit.Group("Board", "Ben", "Mia")
+		kit.Model.Says(plan(say("Hello.")), orderTwo)
+		board.Mention("hello")
+		board.Expect("Hello.")
+		mia.Say("order two laptops")
+		mia.ExpectCard("I've asked an approver.")
+		card := board.ExpectCard("Asked by Mia.")
+		if got := card.As("Mia").Press("Approve"); !strings.Contains(string(got.Body), "You can't decide this.") {
+			t.Errorf("who asked decides: %s", got.Body)
+		}
+		card.As("Carla").Press("Approve")
+		mia.Expect("They are on their way.")
+		if *ordered != 2 {
+			t.Errorf("%d ordered", *ordered)
+		}
+	})
+}
+
+// TestAskedElsewhereUnderKills: whenever a replica dies, the other one asks, and one decision is what counts.
+func TestAskedElsewhereUnderKills(t *testing.T) {
+	t.Parallel()
+	for at := range 10 {
+		t.Run(fmt.Sprint("at request ", at), func(t *testing.T) {
+			t.Parallel()
+			config, ordered := laptops(actions.Approval{Approvers: []string{"aad-Ben", "aad-Carla"}, Quorum: 2})
+			config.Replicas = 2
+			bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+				var requests atomic.Int32
+				kit.Connector.Decides(func(bottest.Sent) bottest.Answer {
+					if requests.Add(1) == int32(at) {
+						kit.Kill(1)
+					}
+					return bottest.Answer{}
+				})
+				mia, ben, carla := kit.Personal("Mia"), kit.Personal("Ben").On(2), kit.Personal("Carla").On(2)
+				kit.Model.Says(orderTwo)
+				mia.Say("order two laptops")
+				kit.Settle()
+				first, second := last(t, ben), last(t, carla)
+				first.Press("Approve")
+				second.Press("Approve")
+				kit.Settle()
+				if *ordered != 2 {
+					t.Errorf("%d ordered", *ordered)
+				}
+				if late := first.Press("Reject"); !strings.Contains(string(late.Body), "already decided: Approved by Ben, Carla") {
+					t.Errorf("Ben reads %s", late.Body)
+				}
+				for _, chat := range []*bottest.Chat{mia, ben, carla} {
+					if len(chat.Messages()) == 0 {
+						t.Error("somebody heard nothing")
+					}
+				}
+				kit.Connector.Sent()
+			})
+		})
+	}
+}
+
+// last is the last message of the chat, which has to be a card.
+func last(t *testing.T, chat *bottest.Chat) bottest.Sent {
+	t.Helper()
+	all := chat.Messages()
+	if len(all) == 0 || all[len(all)-1].Card() == "" {
+		t.Fatalf("no card in %v", all)
+	}
+	return all[len(all)-1]
+}

@@ -1,0 +1,250 @@
+package approvals
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/internal/texts"
+	"github.com/planbot-go/planbot/internal/titles"
+	"github.com/planbot-go/planbot/state"
+)
+
+// What this file is about: who may approve and is not in the conversation is asked in their own chat with the bot, or in
+// a chat that the policy names. The turn waits in its own conversation all the same: a click elsewhere finds it there, and
+// the outcome closes the cards elsewhere.
+
+const (
+	// maxElsewhere is how many questions from other conversations a conversation remembers.
+	maxElsewhere = 100
+	// threads begins the ids of chats and channels, as opposed to those of people.
+	threads = "19:"
+)
+
+// sent is a question that was sent to an approver elsewhere.
+type sent struct {
+	To           string `json:"to"`             // the approver, as the policy names them
+	Name         string `json:"name,omitempty"` // "": not known
+	Conversation string `json:"conversation"`
+}
+
+// asked is a question from another conversation, as the state of the approver's one keeps it.
+type asked struct {
+	ID   string `json:"id"`
+	In   string `json:"in"`             // where the turn waits
+	Card string `json:"card,omitempty"` // id of the message that asks
+}
+
+// visit is the record that asks elsewhere, or says there how it ended.
+type visit struct {
+	Approval approval         `json:"approval"`
+	In       string           `json:"in"` // where the turn waits
+	Asker    activity.Account `json:"asker"`
+	Program  string           `json:"program,omitempty"`
+	Over     bool             `json:"over,omitzero"`
+}
+
+var visits = turn.NewSlot[visit](featureName)
+
+// isOf reports whether the id is one of that person's.
+func isOf(id string, who activity.Account) bool {
+	return id != "" && (id == who.ID || strings.EqualFold(id, who.AadObjectID))
+}
+
+// route asks those of the people elsewhere. here reports whether one of them can decide where the turn waits. Whoever
+// cannot be reached is left out.
+func (a *approval) route(ctx context.Context, t *turn.Turn, people []string) (here bool, err error) {
+	for _, id := range people {
+		if isHere(ctx, t, id) {
+			here = true
+			continue
+		}
+		to := actions.Recipient{User: id}
+		if strings.HasPrefix(id, threads) {
+			to = actions.Recipient{Conversation: id}
+		}
+		there, err := a.send(ctx, t, to, id, false)
+		switch {
+		case errors.Is(err, state.ErrUnavailable):
+			return here, err
+		case err != nil:
+			zerolog.Ctx(ctx).Error().Err(err).Str("approval", a.ID).Str("approver", id).Msg("an approver cannot be asked")
+			a.note(t, t, "unreachable")
+			continue
+		}
+		s := sent{To: id, Conversation: there}
+		if to.User != "" {
+			m, _ := turn.MemberOf(ctx, t, there, id) // only for the name
+			s.Name = m.Name
+		}
+		a.Sent = append(a.Sent, s)
+	}
+	return here, nil
+}
+
+// isHere reports whether an approver reads the turn's conversation. If the channel does not say, they do.
+func isHere(ctx context.Context, t *turn.Turn, id string) bool {
+	c := &t.Activity.Conversation
+	switch {
+	case strings.HasPrefix(id, threads):
+		return c.BaseID() == id
+	case isOf(id, t.Activity.From):
+		return true
+	case c.Personal():
+		return false
+	}
+	_, err := turn.MemberOf(ctx, t, "", id)
+	refused, ok := errors.AsType[*connector.Error](err)
+	return !ok || refused.Code != connector.NoMember
+}
+
+// send submits a record that asks an approver elsewhere or, at the end, says there how it ended.
+func (a *approval) send(ctx context.Context, t *turn.Turn, to actions.Recipient, who string, over bool) (conversation string, err error) {
+	key := a.ID + "\n" + who
+	if over {
+		key += "\nover"
+	}
+	return turn.SubmitTo(ctx, t, to, featureName, key, func(h turn.Holder) {
+		copied := *a
+		copied.Approvers, copied.Deciders, copied.Sent, copied.Alone = nil, nil, nil, false
+		asker := activity.Account{}
+		asker.ID, asker.Name = t.Activity.From.ID, t.Activity.From.Name
+		*visits.Of(h) = visit{Approval: copied, In: t.Activity.Conversation.ID, Asker: asker, Program: turn.Program(t), Over: over}
+	})
+}
+
+// close says in all chats elsewhere how it ended.
+func (a *approval) close(ctx context.Context, t *turn.Turn) error {
+	for _, s := range a.Sent {
+		_, err := a.send(ctx, t, actions.Recipient{Conversation: s.Conversation}, s.To, true)
+		if errors.Is(err, state.ErrUnavailable) {
+			return err
+		}
+		if err != nil {
+			zerolog.Ctx(ctx).Warn().Err(err).Str("approval", a.ID).Msg("a card elsewhere still asks")
+		}
+	}
+	return nil
+}
+
+// names are those who were asked elsewhere, in words.
+func names(t *turn.Turn, all []sent) string {
+	var list []string
+	for _, s := range all {
+		list = append(list, cmp.Or(titles.Visible(s.Name), t.Translate("an approver")))
+	}
+	return strings.Join(slices.Compact(list), ", ")
+}
+
+// visit is the turn of a record that another conversation submitted: it shows the card, or replaces it.
+func (f *asking) visit(ctx context.Context, t *turn.Turn) error {
+	r := visits.Of(t)
+	a, v := &r.Approval, f.viewOf(t)
+	a.of, v.Asker, v.Program = f, r.Asker, r.Program
+	list := state.Of[approvals](t.Conversation)
+	at := slices.IndexFunc(list.Elsewhere, func(one asked) bool { return one.ID == a.ID })
+	m := t.Message("")
+	switch {
+	case r.Over && (at < 0 || list.Elsewhere[at].Card == ""):
+		return nil
+	case r.Over:
+		m.Type, m.ID = activity.MessageUpdate, list.Elsewhere[at].Card
+		if !t.ShowsCards() {
+			return nil // words have no buttons
+		}
+		m.Attachments = []activity.Attachment{a.Closed(v).Attachment()}
+		return t.Send(ctx, m)
+	case at < 0:
+		list.Elsewhere = newest(append(list.Elsewhere, asked{ID: a.ID, In: r.In}), maxElsewhere)
+	}
+	if time.Now().After(a.Expires) {
+		return nil
+	}
+	return t.Send(ctx, a.question(t, v, r.In))
+}
+
+// shown notes the card that a visit has sent, at the end of its turn.
+func shown(_ context.Context, t *turn.Turn) error {
+	r := visits.Peek(t)
+	if r.Approval.ID == "" || r.Over || len(t.Sent()) == 0 {
+		return nil
+	}
+	list := state.Of[approvals](t.Conversation)
+	for i, one := range list.Elsewhere {
+		if one.ID == r.Approval.ID && one.Card == "" {
+			list.Elsewhere[i].Card = t.Sent()[0]
+		}
+	}
+	return nil
+}
+
+// elsewhere is where the turn waits that a click is about. "": here.
+func (c click) elsewhere(here *state.Scope) string {
+	for _, one := range state.Peek[approvals](here).Elsewhere {
+		if one.ID == c.ID {
+			return one.In
+		}
+	}
+	return c.said.In
+}
+
+// goOn waits on, after a vote that does not decide or, if there is none, because it is time to ask further people. Why
+// the wait ended says that: the clocks of processes and of Redis differ.
+func (a *approval) goOn(ctx context.Context, t *turn.Turn) (turn.Next, error) {
+	if a.Told < len(a.Votes) {
+		a.Told = len(a.Votes)
+		return a.waitOn(t, t.Translate("%s approved this. It needs %s approvals.", titles.Visible(a.Votes[a.Told-1].By), count(a.Quorum)))
+	}
+	before := len(a.Sent)
+	further := slices.DeleteFunc(slices.Clone(a.Escalate[0].To), func(id string) bool {
+		return isOf(id, t.Activity.From) && !a.Self || slices.Contains(a.deciders(), id)
+	})
+	a.Escalate = a.Escalate[1:]
+	a.allow(further)
+	here, err := a.route(ctx, t, further)
+	if err != nil {
+		return turn.Next{}, err
+	}
+	a.note(t, t, "escalated")
+	said := ""
+	if len(a.Sent) > before {
+		said = t.Translate("Nobody has decided yet, so I've also asked %s.", names(t, a.Sent[before:]))
+	}
+	if here {
+		a.Alone = false
+		said = t.Translate("Nobody has decided yet, so others here may decide now, too.")
+	}
+	return a.waitOn(t, said)
+}
+
+// waitOn says something, unless it is empty, and waits on.
+func (a *approval) waitOn(t *turn.Turn, said string) (turn.Next, error) {
+	if said == "" {
+		return turn.WaitOn(t, a)
+	}
+	m := t.Message(said)
+	if person := turn.PrivateTo(t); person != "" {
+		m.Target(person)
+	}
+	return turn.WaitOn(t, a, m)
+}
+
+// allow lets further people decide.
+func (a *approval) allow(people []string) {
+	if a.Quorum > 1 {
+		a.Deciders = append(a.Deciders, people...)
+	} else {
+		a.Approvers = append(a.Approvers, people...)
+	}
+}
+
+const unreachable texts.Text = "I can't reach anybody who may approve this, so I didn't do it."
