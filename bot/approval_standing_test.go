@@ -119,8 +119,9 @@ func TestApprovedForGoodByWordsIsForWhoAsked(t *testing.T) {
 		d.deliver(group(event{"text": "@Bot close 7"}))
 		d.expect("Closed 7.")
 		d.model.Says(close7)
-		if got := d.ask(group(event{"from": otto}), "@Bot close 7").Text(); !strings.Contains(got, "May I do this?") {
-			t.Errorf("what Mia may, Otto may too: %q", got)
+		eve := event{"id": "29:eve", "name": "Eve"}
+		if got := d.ask(group(event{"from": eve}), "@Bot close 7").Text(); !strings.Contains(got, "May I do this?") {
+			t.Errorf("what Mia may, Eve may too: %q", got)
 		}
 	})
 }

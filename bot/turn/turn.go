@@ -254,6 +254,11 @@ func handlerOf(t *Turn) Handler {
 	case t.rec.Own == "":
 		return t.engine.cfg.Handler(t)
 	}
+	return ownHandler(t)
+}
+
+// ownHandler handles a record that a feature submitted.
+func ownHandler(t *Turn) Handler {
 	for _, f := range t.engine.cfg.Features {
 		if f.Name == t.rec.Own && f.Handle != nil {
 			return f.Handle

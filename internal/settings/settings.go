@@ -146,7 +146,7 @@ type Settings struct {
 	PictureHosts    []string      `env:"BOT_PICTURE_HOSTS" else:"none" help:"hosts (comma separated) from which pictures in replies may come; others become their words"`
 	Stream          string        `env:"BOT_STREAM" oneof:"auto,true,false" else:"auto: true without an app id, else false" help:"true: show in personal chats what the bot is doing, and answers while the model writes them"`
 	ApprovalActions []string      `env:"BOT_APPROVAL_ACTIONS" help:"actions that need approval, comma separated"`
-	Approvers       []string      `env:"BOT_APPROVERS" else:"who asked" help:"who may approve, by id or aadObjectId, comma separated; they have to see the conversation"`
+	Approvers       []string      `env:"BOT_APPROVERS" else:"who asked" help:"who may approve, by id or aadObjectId, comma separated; who is not in the conversation is asked in their own chat"`
 	ApprovalTimeout time.Duration `env:"BOT_APPROVAL_TIMEOUT" default:"24h" help:"when an approval expires, at most 720h"`
 	AuditKeep       time.Duration `env:"BOT_AUDIT_KEEP" else:"no audit" needs:"REDIS_URL,BOT_DATA_DIR" help:"how long bot audit keeps approvals and action calls with effects, such as 720h"`
 	TurnsKeep       time.Duration `env:"BOT_TURNS_KEEP" else:"they are not kept" help:"how long bot turns find can tell when a turn was, for whom and how it ended, without content, such as 168h; at most 100,000 turns"`
