@@ -58,6 +58,8 @@ var withoutExample = map[string]string{
 	"bot/metrics.To":                 "app/metrics calls it",
 	"bot/traces.New":                 insideOfBot,
 	"bot/turn.Again":                 insideOfBot,
+	"bot/turn.MemberOf":              insideOfBot,
+	"bot/turn.WaitOn":                insideOfBot,
 	"bot/turn.Decision":              insideOfBot,
 	"bot/turn.Answered":              ofFeatures,
 	"bot/turn.Approved":              ofFeatures,
