@@ -25,8 +25,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/actions/connections"
-	"github.com/planbot-go/planbot/actions/connections/oauth"
 	"github.com/planbot-go/planbot/app/internal/local"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/quota"
@@ -81,18 +79,18 @@ type Bot struct {
 	// Texts changes and translates what the bot says by itself, see [bot.Config].
 	Texts map[string]map[string]string
 	// Connections makes the connections to services whose actions the bot may plan, such as MCP
-	// servers. The bot closes them. Their logger is in the context; count is for their configs, and may be nil. An
+	// servers, for the feature services. The bot closes them. Their logger is in the context; count is for their configs, and may be nil. An
 	// error stops the start with exit code 2. nil: none.
-	Connections func(ctx context.Context, count func(metric, label string)) ([]connections.Connection, error)
+	Connections func(ctx context.Context, count func(metric, label string)) ([]actions.Connection, error)
 
 	// Features returns features of this bot, each time anew, such as one with a config of its own. One takes the
 	// place of that of the same name which [Main] gets. nil: none.
 	Features func() []Feature
 
 	// Services are where people sign in for actions with [actions.NeedsToken] besides the OAuth
-	// connections of the Azure Bot, by the name of the connection. They need BOT_PUBLIC_URL and
-	// BOT_TOKEN_KEYS. nil: none.
-	Services map[string]oauth.Service
+	// connections of the Azure Bot, by the name of the connection. They need the feature services,
+	// BOT_PUBLIC_URL and BOT_TOKEN_KEYS. nil: none.
+	Services map[string]connector.Service
 
 	// Manifest says what is in the app package that installs the bot in Teams. Its Name is Name,
 	// and its Prompts are the actions, if they are not set. Its Commands come after help, /reset,
@@ -281,7 +279,7 @@ func (b *Bot) usesAzureSignIn(s *settings.Settings) bool {
 // checkFields returns the mistakes in the fields that the settings do not check. It connects to nothing.
 func (b *Bot) checkFields(s *settings.Settings) error {
 	_, err := b.Teams.Invokes()
-	return errors.Join(err, b.checkManifest(), b.checkServices(s))
+	return errors.Join(err, b.checkManifest())
 }
 
 // checkManifest checks what Manifest says. The rest of the app package is the command's: how long Name is, and
@@ -300,20 +298,6 @@ func (b *Bot) checkManifest() error {
 	}
 	if err := manifest.Build(io.Discard, cfg); err != nil {
 		return fmt.Errorf("app.Bot.Manifest: %w", err)
-	}
-	return nil
-}
-
-func (b *Bot) checkServices(s *settings.Settings) error {
-	if len(b.Services) == 0 {
-		return nil
-	}
-	keys, err := s.Keys()
-	if err != nil {
-		keys = [][]byte{make([]byte, 32)} // the settings say what is wrong with them
-	}
-	if err := (oauth.Config{Keys: keys, Address: s.PublicURL, Services: b.Services}).Check(); err != nil {
-		return fmt.Errorf("app.Bot.Services need BOT_PUBLIC_URL and BOT_TOKEN_KEYS: %w", err)
 	}
 	return nil
 }
@@ -436,8 +420,6 @@ type program struct {
 	reached  string                            // where browsers of this machine reach it, as host:port
 	about    [][2]string                       // what features say of it at the start
 	wrappers []func(http.Handler) http.Handler // of the webhook
-	signIn   *oauth.SignIn                     // nil: the bot has no Services
-	tokens   turn.Tokens                       // of people, for other services
 	policy   actions.Policy                    // the bot's
 	handlers map[string]http.Handler           // of features, by pattern
 	closers  []func()
@@ -477,11 +459,8 @@ func (p *program) assemble(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.tokens, err = p.signPeopleIn(client); err != nil {
-		return err
-	}
 	cfg := bot.Config{
-		Actions: maker.Actions, Planner: maker, Store: p.store, Channel: client, Tokens: p.tokens, Authenticator: bot.Guarded(guard), Log: p.log,
+		Actions: maker.Actions, Planner: maker, Store: p.store, Channel: client, Tokens: client, Authenticator: bot.Guarded(guard), Log: p.log,
 		FilteredText: p.FilteredText, CommandsOff: p.CommandsOff, Feedback: p.Feedback, HistoryTurns: p.HistoryTurns,
 		Stream:      p.streams(),
 		TurnTimeout: p.TurnTimeout, AckTimeout: p.ackTimeout, ApprovalTimeout: p.ApprovalTimeout, Approvers: p.Approvers,
@@ -626,21 +605,6 @@ func (p *program) connect() (*connector.Guard, *connector.Client, error) {
 	return guard, client, nil
 }
 
-// signPeopleIn returns what signs people in: the token service, and the bot's own Services.
-func (p *program) signPeopleIn(client *connector.Client) (turn.Tokens, error) {
-	if len(p.own.Services) == 0 {
-		return client, nil
-	}
-	keys, err := p.Keys()
-	if err == nil {
-		p.signIn, err = oauth.New(oauth.Config{Store: p.store, Keys: keys, Address: p.PublicURL, Services: p.own.Services, Others: client, Log: p.log})
-	}
-	if err != nil {
-		return nil, cli.Usage(fmt.Errorf("app.Bot.Services need BOT_PUBLIC_URL and BOT_TOKEN_KEYS: %w", err))
-	}
-	return p.signIn, nil
-}
-
 // close closes the parts, last first.
 func (p *program) close() {
 	for _, end := range slices.Backward(p.closers) {
@@ -723,12 +687,6 @@ func (p *program) handler() http.Handler {
 	mux.Handle("/api/messages", webhook)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", p.ready)
-	if p.signIn != nil {
-		for _, path := range []string{oauth.CallbackPath, oauth.ClientPath} {
-			mux.Handle(path, p.signIn)
-			mux.Handle(path+"/", p.signIn)
-		}
-	}
 	for pattern, h := range p.handlers {
 		mux.Handle(pattern, h)
 	}

@@ -81,7 +81,7 @@ func TestABotOfAFile(t *testing.T) {
 type fakeService struct {
 	key  string
 	all  *actions.Registry
-	has  []connections.Listed
+	has  []actions.Listed
 	err  error
 	note string
 }
@@ -98,7 +98,7 @@ func (f *fakeService) Offer(context.Context, *actions.Turn) (names []string, not
 	return names, f.note
 }
 
-func (f *fakeService) List(context.Context) ([]connections.Listed, error) { return f.has, f.err }
+func (f *fakeService) List(context.Context) ([]actions.Listed, error) { return f.has, f.err }
 
 func service1(t *testing.T, remotes ...string) *fakeService {
 	t.Helper()
@@ -112,15 +112,15 @@ func service1(t *testing.T, remotes ...string) *fakeService {
 			t.Fatal(err)
 		}
 		a.Source = actions.Source{Connection: "crm", Remote: remote}
-		f.has = append(f.has, connections.Listed{Remote: remote, Name: "crm_" + remote, Definition: definition})
+		f.has = append(f.has, actions.Listed{Remote: remote, Name: "crm_" + remote, Definition: definition})
 	}
 	return f
 }
 
 // withServices is the default bot with these.
-func withServices(all ...connections.Connection) Bot {
+func withServices(all ...actions.Connection) Bot {
 	b := defaultBot()
-	b.Connections = func(context.Context, func(metric, label string)) ([]connections.Connection, error) { return all, nil }
+	b.Connections = func(context.Context, func(metric, label string)) ([]actions.Connection, error) { return all, nil }
 	return b
 }
 
@@ -147,7 +147,7 @@ func TestActionsOfServices(t *testing.T) {
 		t.Errorf("exit code %d\n%s\n%s", code, out, errs)
 	}
 	broken := defaultBot()
-	broken.Connections = func(context.Context, func(metric, label string)) ([]connections.Connection, error) {
+	broken.Connections = func(context.Context, func(metric, label string)) ([]actions.Connection, error) {
 		return nil, errors.New("crm: no URL")
 	}
 	for _, command := range []string{"serve", "plan hi", "actions"} {
@@ -164,17 +164,16 @@ func TestActionsOfServices(t *testing.T) {
 func TestPin(t *testing.T) {
 	t.Parallel()
 	dir := filesIn(t, map[string]string{"bot.yaml": "version: 1\nname: Stock\n"})
-	pinned := func(want string, code int, all ...connections.Connection) {
+	pinned := func(want string, code int, all ...actions.Connection) {
 		t.Helper()
-		var out, errs strings.Builder
-		s, err := env{}.read()
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.LockFile = filepath.Join(dir, "actions.lock")
-		err = pin(s, list(t.Context(), all), &cli.Streams{Out: &out, Err: &errs})
-		if silent, _ := errors.AsType[cli.SilentError](err); silent.Code != code || err != nil && code == 0 || !strings.Contains(out.String()+errs.String(), want) {
-			t.Errorf("%v, want %q in\n%s%s", err, want, &out, &errs)
+		b := withServices(all...)
+		b.features = append(b.features, Feature{Name: "lock", Describe: func(p *Program, _ *Bot) error {
+			p.Settings().LockFile = filepath.Join(dir, "actions.lock")
+			return nil
+		}})
+		got, out, errs := executeFor(t, b, "", "actions", "--pin")
+		if got != code || !strings.Contains(out+errs, want) {
+			t.Errorf("exit code %d, want %d and %q in\n%s%s", got, code, want, out, errs)
 		}
 	}
 	pinned("added crm send ", 0, service1(t, "send"))
@@ -200,15 +199,7 @@ func TestPin(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "actions.lock"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var out strings.Builder
-	s, err := env{}.read()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.LockFile = filepath.Join(dir, "actions.lock")
-	if err := pin(s, nil, &cli.Streams{Out: &out, Err: &out}); err == nil || !strings.Contains(err.Error(), "actions.lock") {
-		t.Errorf("a broken lock: %v", err)
-	}
+	pinned("actions.lock", cli.ExitUsage)
 }
 
 // TestTheActionsOfAServiceArePlanned from the first turn on, in the program.

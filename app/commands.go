@@ -2,10 +2,12 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 
 	"github.com/planbot-go/planbot/app/internal/local"
 	"github.com/planbot-go/planbot/internal/cli"
@@ -14,13 +16,12 @@ import (
 
 // commands is the command line.
 type commands struct {
-	Serve   serveCmd   `default:"true" help:"Serve the bot (the default)."`
-	Chat    chatCmd    `help:"Talk with the bot in this terminal."`
-	Plan    planCmd    `help:"Show what the model is asked and what it plans, or decode what a model wrote."`
-	Actions actionsCmd `help:"List the actions of the bot; with --json for bottest."`
-	Turns   turnsCmd   `help:"Show, retry or drop dead letters; needs REDIS_URL or BOT_DATA_DIR."`
-	Audit   auditCmd   `help:"List approvals and action calls with effects; needs BOT_AUDIT_KEEP, and REDIS_URL or BOT_DATA_DIR."`
-	Doctor  doctorCmd  `help:"Check and explain the settings."`
+	Serve  serveCmd  `default:"true" help:"Serve the bot (the default)."`
+	Chat   chatCmd   `help:"Talk with the bot in this terminal."`
+	Plan   planCmd   `help:"Show what the model is asked and what it plans, or decode what a model wrote."`
+	Turns  turnsCmd  `help:"Show, retry or drop dead letters; needs REDIS_URL or BOT_DATA_DIR."`
+	Audit  auditCmd  `help:"List approvals and action calls with effects; needs BOT_AUDIT_KEEP, and REDIS_URL or BOT_DATA_DIR."`
+	Doctor doctorCmd `help:"Check and explain the settings."`
 
 	Healthcheck healthcheckCmd `help:"Ask the running bot whether it is ready; for containers."`
 	Version     versionCmd     `help:"Print the version."`
@@ -88,6 +89,10 @@ func (b *Bot) describe(s *settings.Settings) error {
 		}
 	}
 	s.Bot = settings.BotOf(*b)
+	has := slices.ContainsFunc(b.features, func(f Feature) bool { return f.Name == "services" })
+	if !has && (b.Connections != nil || len(b.Services) > 0) {
+		return cli.Usage(errors.New("this bot has no services: its Connections and Services need the feature of package app/services"))
+	}
 	return nil
 }
 

@@ -20,7 +20,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/app/internal/local"
 	"github.com/planbot-go/planbot/bot/turn"
@@ -324,17 +323,17 @@ func (p *program) checkServices(ctx context.Context) (probes []probe) {
 	}
 	p.closers = append(p.closers, closeAll)
 	for _, c := range p.Connected {
-		probes = append(probes, probe{c.Key(), func(context.Context) check { return checkService(list(ctx, []connections.Connection{c})[0]) }})
+		probes = append(probes, probe{c.Key(), func(context.Context) check { return checkService(settings.List(ctx, []actions.Connection{c})[0]) }})
 	}
 	return probes
 }
 
-func checkService(s service) check {
-	if s.err != nil {
-		return warn("the service cannot be asked, so none of its actions is offered: "+s.err.Error(), "see that it runs, and its connection in bot.yaml")
+func checkService(s settings.Service) check {
+	if s.Err != nil {
+		return warn("the service cannot be asked, so none of its actions is offered: "+s.Err.Error(), "see that it runs, and its connection in bot.yaml")
 	}
 	var offered, refused, others []string
-	for _, one := range s.has {
+	for _, one := range s.Has {
 		switch {
 		case one.LeftOut == "":
 			offered = append(offered, one.Name)

@@ -15,9 +15,9 @@ import (
 	"testing"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/actions/connections/oauth"
 	"github.com/planbot-go/planbot/actions/mcp/server"
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/manifest"
 	"github.com/planbot-go/planbot/models"
@@ -76,7 +76,7 @@ func TestMistakesOfABotAreNamedAtOnce(t *testing.T) {
 	b.Manifest = manifest.Config{
 		ColorIcon: []byte("no picture"), OutlineIcon: small.Bytes(), AccentColor: "blue", Scopes: []string{"everywhere"},
 	}
-	b.Services = map[string]oauth.Service{
+	b.Services = map[string]connector.Service{
 		"issues": {Resource: "mcp.example.com", Hosts: []string{"https://login.example.com"}, Scopes: []string{"read write"}},
 		"a b":    {Resource: "https://a.example.com", Issuer: "https://a.example.com", Secret: "s3cret"},
 	}

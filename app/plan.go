@@ -78,7 +78,7 @@ func (f registryFlag) registry(ctx context.Context, s *settings.Settings, std *c
 	if err != nil {
 		return nil, nil, err
 	}
-	list(ctx, s.Connected) // so that the actions of services are known
+	settings.List(ctx, s.Connected) // so that the actions of services are known
 	registry, err := s.Registry(ctx)
 	if err != nil {
 		closeAll()

@@ -124,7 +124,7 @@ type planRun struct {
 
 // setUp has the bot plan what the file says, and ask before what has effects.
 func (r *planRun) setUp(ctx context.Context, cfg *bot.Config) (err error) {
-	list(ctx, r.settings.Connected) // so that the actions of services are known
+	settings.List(ctx, r.settings.Connected) // so that the actions of services are known
 	if r.plan, err = plan.DecodeXML(r.text, r.cmd.Goal, cfg.Actions); err != nil {
 		return cli.Usage(fmt.Errorf("%s: %w", r.cmd.File, err))
 	}

@@ -5,21 +5,24 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/rs/zerolog"
 
+	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/connections"
-	"github.com/planbot-go/planbot/actions/connections/oauth"
 	"github.com/planbot-go/planbot/actions/mcp"
 	"github.com/planbot-go/planbot/app"
+	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/settings"
 )
 
 // desk plans over the tools of an MCP server.
 var desk = app.Bot{
 	Name: "Desk",
-	Connections: func(ctx context.Context, count func(metric, label string)) ([]connections.Connection, error) {
+	Connections: func(ctx context.Context, count func(metric, label string)) ([]actions.Connection, error) {
 		lock, err := connections.ReadLock("actions.lock")
 		if err != nil {
 			return nil, err
@@ -30,12 +33,12 @@ var desk = app.Bot{
 			Rules: connections.Rules{Allow: []string{"create_issue"}, Unapproved: []string{"search_issues"}},
 			Lock:  lock, Count: count, Log: *zerolog.Ctx(ctx),
 		})
-		return []connections.Connection{issues}, err
+		return []actions.Connection{issues}, err
 	},
 }
 
 // services are where people of a bot sign in.
-var services = map[string]oauth.Service{"issues": {Resource: "https://mcp.example.com/"}}
+var services = map[string]connector.Service{"issues": {Resource: "https://mcp.example.com/"}}
 
 // A bot whose people have accounts of their own at a service.
 func ExampleBot_services() {
@@ -50,14 +53,41 @@ func ExampleBot_services() {
 func TestServicesOfGo(t *testing.T) {
 	t.Parallel()
 	for appID, accepts := range map[string]bool{"": true, "00000000-0000-0000-0000-000000000001": false} {
-		s := settings.Settings{Bot: settings.BotOf(desk), AppID: appID}
+		all, err := desk.Connections(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		issues := &shown{Connection: all[0].(*mcp.Connection)}
+		b := app.Bot{Connections: func(context.Context, func(metric, label string)) ([]actions.Connection, error) {
+			return []actions.Connection{issues}, nil
+		}}
+		s := settings.Settings{Bot: settings.BotOf(b), AppID: appID}
 		done, err := s.Connect(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(done)
-		if lock := s.Connected[0].(*mcp.Connection).Lock(); lock.FirstUse != accepts {
-			t.Errorf("with the app id %q it accepts what is shown first: %v", appID, lock.FirstUse)
+		if issues.first != accepts {
+			t.Errorf("with the app id %q it accepts what is shown first: %v", appID, issues.first)
+		}
+	}
+}
+
+// shown notes that it is to accept what its server shows first.
+type shown struct {
+	*mcp.Connection
+
+	first bool
+}
+
+func (s *shown) AcceptFirst() { s.first = true }
+
+// TestServicesNeedTheirFeature: a bot that plans over services and lacks the feature does not start.
+func TestServicesNeedTheirFeature(t *testing.T) {
+	t.Parallel()
+	for name, b := range map[string]app.Bot{"connections": desk, "people": {Name: "Desk", Services: services}} {
+		if _, err := app.New(t.Context(), b, nil, bot.Config{}); err == nil || !strings.Contains(err.Error(), "app/services") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

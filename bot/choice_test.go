@@ -21,7 +21,7 @@ func TestFoundActions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		model := fakemodel.Serve(t, wires.Listen())
 		b := setup(t, func(c *bot.Config) {
-			var all []connections.Connection
+			var all []actions.Connection
 			for _, s := range fakeconnection.Services(5, 0) {
 				all = append(all, s)
 			}

@@ -75,7 +75,7 @@ func (s *tracker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // offers lets turns plan what a connection offers.
-type offers struct{ connections.Connection }
+type offers struct{ actions.Connection }
 
 func (o offers) Extend(ctx context.Context, turn *actions.Turn) (actions.Extra, error) {
 	names, _ := o.Offer(ctx, turn)

@@ -15,6 +15,7 @@ import (
 	"github.com/planbot-go/planbot/actions/connections/oauth"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
+	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/planner"
 )
 
@@ -69,7 +70,7 @@ func TestSignInToAService(t *testing.T) {
 		}
 		in, err := oauth.New(oauth.Config{
 			Store: c.Store, Keys: [][]byte{make([]byte, 32)}, Address: "https://bot.example.com", Others: c.Tokens,
-			Services: map[string]oauth.Service{"tracker": {Resource: address}},
+			Services: map[string]connector.Service{"tracker": {Resource: address}},
 		})
 		if err != nil {
 			return nil, err

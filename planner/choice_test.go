@@ -25,7 +25,7 @@ import (
 // chosen registers a choice of that many services, with as many actions each, beside actions of the bot.
 func chosen(t testing.TB, reg *actions.Registry, services, each int) *connections.Choice {
 	t.Helper()
-	var all []connections.Connection
+	var all []actions.Connection
 	for _, s := range fakeconnection.Services(services, each) {
 		all = append(all, s)
 	}

@@ -52,7 +52,7 @@ func TestSkillsAndConnections(t *testing.T) {
 			t.Run(fmt.Sprint(kind, skillsFirst), func(t *testing.T) {
 				t.Parallel()
 				r := provide(t, skills.ProviderConfig{Approve: []string{}}, &skills.Skill{Name: "release", Description: "How to release", Instructions: "First merge."})
-				var all []connections.Connection
+				var all []actions.Connection
 				for _, s := range fakeconnection.Services(5, 0) {
 					all = append(all, s)
 				}

@@ -51,7 +51,7 @@ const (
 // A connection that does not answer within ten seconds offers nothing in that turn. Once it is registered,
 // a Choice is safe for concurrent use.
 type Choice struct {
-	connections         []Connection
+	connections         []actions.Connection
 	lead                []string // of the line about each
 	find                *actions.Action
 	own                 *actions.Registry
@@ -69,7 +69,7 @@ var _ actions.Extension = (*Choice)(nil)
 // NewChoice makes a choice of the actions of all. count is told of searches for actions, action_searches_total with
 // found or nothing, and of plans with an action that was not offered, action_misses_total; nil: nobody is. The
 // error lists every fault: a connection that is nil, a key that is wrong or taken.
-func NewChoice(all []Connection, count func(metric, label string)) (*Choice, error) {
+func NewChoice(all []actions.Connection, count func(metric, label string)) (*Choice, error) {
 	c := &Choice{connections: slices.Clone(all), own: actions.New(), count: count}
 	if count == nil {
 		c.count = func(string, string) {}
@@ -320,7 +320,7 @@ var oneSeparator = strings.NewReplacer(".", "_", "-", "_")
 // connection begin with its key.
 func (c *Choice) missing(name string, search bool) string {
 	name = oneSeparator.Replace(strings.ToLower(strings.TrimPrefix(strings.TrimSpace(name), "functions.")))
-	ours := func(connection Connection) bool { return strings.HasPrefix(name, connection.Key()+"_") }
+	ours := func(connection actions.Connection) bool { return strings.HasPrefix(name, connection.Key()+"_") }
 	switch {
 	case !slices.ContainsFunc(c.connections, ours):
 		return ""

@@ -39,7 +39,7 @@ type bundle struct {
 func setup(t testing.TB, own int, services ...*fakeconnection.Connection) *bundle {
 	t.Helper()
 	b := &bundle{t: t, own: registry("own", own), counts: map[string]int{}, mu: &sync.Mutex{}, ctx: t.Context(), thread: state.NewScope()}
-	var all []connections.Connection
+	var all []actions.Connection
 	for _, s := range services {
 		all = append(all, s)
 	}
@@ -472,7 +472,7 @@ func TestSlowConnectionsCostTenSeconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		slow := func(key string) stuck { return stuck{fakeconnection.New(key, "", registry(key, 5))} }
-		c, err := connections.NewChoice([]connections.Connection{slow("slow"), fakeconnection.New("one", "", registry("one", 5)), slow("slower")}, nil)
+		c, err := connections.NewChoice([]actions.Connection{slow("slow"), fakeconnection.New("one", "", registry("one", 5)), slow("slower")}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -646,7 +646,7 @@ func TestStateThatCannotBeReadEndsTheTurn(t *testing.T) {
 func TestAWrongChoiceIsRefused(t *testing.T) {
 	t.Parallel()
 	one := fakeconnection.New("one", "", actions.New())
-	_, err := connections.NewChoice([]connections.Connection{one, nil, fakeconnection.New("One", "", actions.New()), one}, nil)
+	_, err := connections.NewChoice([]actions.Connection{one, nil, fakeconnection.New("One", "", actions.New()), one}, nil)
 	want := "choice of actions: connection 2 is nil\nconnection \"One\": want a lower-case letter, then at most 15 lower-case letters or digits\ntwo connections have the key \"one\""
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v", err)
@@ -734,7 +734,7 @@ func BenchmarkExtend(b *testing.B) {
 
 func ExampleNewChoice() {
 	services := fakeconnection.Services(5, 0) // in place of those of packages mcp and openapi
-	choice, err := connections.NewChoice([]connections.Connection{services[0], services[1]}, nil)
+	choice, err := connections.NewChoice([]actions.Connection{services[0], services[1]}, nil)
 	if err != nil {
 		fmt.Println(err)
 		return

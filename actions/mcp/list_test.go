@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/actions/mcp"
 )
@@ -156,7 +157,7 @@ func TestDefinitionsThatAreLeftOut(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			at := slices.IndexFunc(tools, func(one connections.Listed) bool { return one.LeftOut != "" })
+			at := slices.IndexFunc(tools, func(one actions.Listed) bool { return one.LeftOut != "" })
 			if at < 0 || !strings.Contains(tools[at].LeftOut, want) {
 				t.Errorf("%.80s: got %+v, want %q", definition, tools, want)
 			}

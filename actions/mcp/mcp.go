@@ -113,7 +113,7 @@ type Connection struct {
 }
 
 // A Connection is one of several kinds.
-var _ connections.Connection = (*Connection)(nil)
+var _ actions.Connection = (*Connection)(nil)
 
 // New checks the configuration and returns a connection that connects when it is needed. The error names
 // every mistake.
@@ -180,16 +180,16 @@ func New(cfg Config) (*Connection, error) {
 	return c, nil
 }
 
-// Key implements [connections.Connection].
+// Key implements [actions.Connection].
 func (c *Connection) Key() string { return c.cfg.Key }
 
-// Summary implements [connections.Connection].
+// Summary implements [actions.Connection].
 func (c *Connection) Summary() string { return c.cfg.Summary }
 
-// Lock returns what an operator has accepted of the server.
-func (c *Connection) Lock() *connections.Lock { return c.cfg.Lock }
+// AcceptFirst accepts what the server shows first, see [connections.Lock].
+func (c *Connection) AcceptFirst() { c.cfg.Lock.FirstUse = true }
 
-// Actions implements [connections.Connection]: it has the accepted tools that the rules allow, whether or not
+// Actions implements [actions.Connection]: it has the accepted tools that the rules allow, whether or not
 // the server was reached.
 func (c *Connection) Actions() *actions.Registry {
 	c.mu.Lock()
@@ -320,7 +320,7 @@ func (c *Connection) unreachable() string {
 	return c.cfg.Key + " cannot be reached at the moment. Nothing was done there."
 }
 
-// Offer implements [connections.Connection]. A person who is not signed in is offered one action, with which
+// Offer implements [actions.Connection]. A person who is not signed in is offered one action, with which
 // they do that.
 func (c *Connection) Offer(ctx context.Context, turn *actions.Turn) (names []string, note string) {
 	p, err := c.principalOf(ctx, turn)
@@ -368,9 +368,9 @@ func (c *Connection) offered(l *list, registry *actions.Registry) (names []strin
 	return names
 }
 
-// List implements [connections.Lister]: it asks the server for its tools and returns what became of each, by name,
+// List implements [actions.Lister]: it asks the server for its tools and returns what became of each, by name,
 // with those that were accepted and are gone. No person's token is used.
-func (c *Connection) List(ctx context.Context) ([]connections.Listed, error) {
+func (c *Connection) List(ctx context.Context) ([]actions.Listed, error) {
 	p, err := c.principal("")
 	if err != nil {
 		return nil, err
@@ -388,7 +388,7 @@ func (c *Connection) List(ctx context.Context) ([]connections.Listed, error) {
 	c.Actions()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var all []connections.Listed
+	var all []actions.Listed
 	listed := map[string]bool{}
 	for _, j := range l.judged {
 		listed[j.definition.remote] = true
@@ -403,17 +403,17 @@ func (c *Connection) List(ctx context.Context) ([]connections.Listed, error) {
 	}
 	for name, said := range c.unknown(l) {
 		if _, gone := c.accepted[name]; !gone {
-			all = append(all, connections.Listed{Remote: name, LeftOut: said})
+			all = append(all, actions.Listed{Remote: name, LeftOut: said})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b connections.Listed) int { return strings.Compare(a.Remote, b.Remote) })
+	slices.SortStableFunc(all, func(a, b actions.Listed) int { return strings.Compare(a.Remote, b.Remote) })
 	return all, nil
 }
 
 // toolOf says what became of a tool. c.mu is locked.
-func (c *Connection) toolOf(j judged) connections.Listed {
+func (c *Connection) toolOf(j judged) actions.Listed {
 	d := j.definition
-	tool, accepted := connections.Listed{Remote: d.remote}, c.accepted[d.remote].digest
+	tool, accepted := actions.Listed{Remote: d.remote}, c.accepted[d.remote].digest
 	if d.remote != "" {
 		tool.Name = connections.Name(c.cfg.Key, d.remote)
 	}
@@ -447,7 +447,7 @@ func (c *Connection) Forget(_ context.Context, turn *actions.Turn) (keeps string
 	return "", nil
 }
 
-// Close implements [connections.Connection]. Calls that are under way end.
+// Close implements [actions.Connection]. Calls that are under way end.
 func (c *Connection) Close() {
 	c.mu.Lock()
 	c.closed = true

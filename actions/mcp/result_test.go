@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/actions/mcp"
 )
 
@@ -397,7 +396,7 @@ func TestNamesThatAreNotSeen(t *testing.T) {
 				t.Errorf("a call: %q, %v", result.Text(), err)
 			}
 			tools, err := c.List(t.Context())
-			if err != nil || !slices.ContainsFunc(tools, func(one connections.Listed) bool { return strings.Contains(one.LeftOut, "not seen") }) {
+			if err != nil || !slices.ContainsFunc(tools, func(one actions.Listed) bool { return strings.Contains(one.LeftOut, "not seen") }) {
 				t.Errorf("%s: operators read %+v, %v", bad, tools, err)
 			}
 		}

@@ -59,7 +59,7 @@ func TestWhatNobodyHasAcceptedIsNotOffered(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		at := slices.IndexFunc(tools, func(one connections.Listed) bool { return one.Remote == "send" })
+		at := slices.IndexFunc(tools, func(one actions.Listed) bool { return one.Remote == "send" })
 		if at < 0 || tools[at].LeftOut != "quarantined: it has changed since it was accepted" {
 			t.Fatalf("operators read %+v", tools)
 		}
@@ -150,7 +150,7 @@ func TestFirstUse(t *testing.T) {
 			t.Errorf("without a lock: offered %v", names)
 		}
 		unset, _ = connectTo(t, f.URL, func(cfg *mcp.Config) { cfg.Lock = nil })
-		unset.Lock().FirstUse = true
+		unset.AcceptFirst()
 		if names := offered(t, unset); !slices.Equal(names, []string{"svc_send"}) {
 			t.Errorf("without a lock, at first use: offered %v", names)
 		}

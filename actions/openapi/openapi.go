@@ -109,7 +109,7 @@ type Connection struct {
 	mu         sync.Mutex // for cancel with the start of running
 }
 
-var _ connections.Connection = (*Connection)(nil)
+var _ actions.Connection = (*Connection)(nil)
 
 // New reads and checks the document, and makes an action of each operation that the rules allow. Its error
 // lists every fault of cfg or, if there is none, of the document, with JSON pointers. The service itself is
@@ -240,23 +240,22 @@ func (c *Connection) secret() bool {
 	return len(c.cfg.Header) > 0 || len(c.cfg.Query) > 0 || c.cfg.SignIn != "" || c.cfg.Authorize != nil
 }
 
-// Key implements [connections.Connection].
+// Key implements [actions.Connection].
 func (c *Connection) Key() string { return c.cfg.Key }
 
-// Summary implements [connections.Connection].
+// Summary implements [actions.Connection].
 func (c *Connection) Summary() string { return c.cfg.Summary }
 
-// Lock returns what an operator has accepted of the document. It counts as it is when the connection is used
-// first.
-func (c *Connection) Lock() *connections.Lock { return c.cfg.Lock }
+// AcceptFirst accepts what the document has when the connection is used first, see [connections.Lock].
+func (c *Connection) AcceptFirst() { c.cfg.Lock.FirstUse = true }
 
-// Actions implements [connections.Connection]. The actions never change.
+// Actions implements [actions.Connection]. The actions never change.
 func (c *Connection) Actions() *actions.Registry {
 	c.settle()
 	return c.registry
 }
 
-// Offer implements [connections.Connection]. All actions are offered, and the service is not asked.
+// Offer implements [actions.Connection]. All actions are offered, and the service is not asked.
 func (c *Connection) Offer(context.Context, *actions.Turn) (names []string, note string) {
 	c.settle()
 	return slices.Clone(c.names), ""
@@ -273,11 +272,11 @@ func (c *Connection) Operations() []Operation {
 	return all
 }
 
-// List implements [connections.Lister], as Operations does. It never fails.
-func (c *Connection) List(context.Context) ([]connections.Listed, error) {
-	var all []connections.Listed
+// List implements [actions.Lister], as Operations does. It never fails.
+func (c *Connection) List(context.Context) ([]actions.Listed, error) {
+	var all []actions.Listed
 	for _, o := range c.Operations() {
-		one := connections.Listed{Remote: o.Remote, Definition: o.Definition, LeftOut: o.LeftOut, NotAllowed: o.NotAllowed, Notes: o.Notes}
+		one := actions.Listed{Remote: o.Remote, Definition: o.Definition, LeftOut: o.LeftOut, NotAllowed: o.NotAllowed, Notes: o.Notes}
 		if o.Action != nil {
 			one.Name = o.Action.Name
 		}
@@ -286,7 +285,7 @@ func (c *Connection) List(context.Context) ([]connections.Listed, error) {
 	return all, nil
 }
 
-// Close implements [connections.Connection]. Calls that are running end with an error, and so do later ones.
+// Close implements [actions.Connection]. Calls that are running end with an error, and so do later ones.
 func (c *Connection) Close() {
 	c.mu.Lock()
 	c.cancel()

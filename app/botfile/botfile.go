@@ -27,9 +27,9 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/connections"
-	"github.com/planbot-go/planbot/actions/connections/oauth"
 	"github.com/planbot-go/planbot/actions/mcp"
 	"github.com/planbot-go/planbot/actions/openapi"
+	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/loopback"
 	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/internal/spelling"
@@ -174,7 +174,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip implements [http.RoundTripper].
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// own is how the bot itself signs people in, see [oauth.Service].
+// own is how the bot itself signs people in, see [connector.Service].
 type own struct {
 	Resource string   `yaml:"resource"`
 	Issuer   string   `yaml:"issuer"`
@@ -232,9 +232,9 @@ type command struct {
 }
 
 // service is where people sign in for the connection, with the bot as the client.
-func (c *connection) service() oauth.Service {
+func (c *connection) service() connector.Service {
 	o := c.Auth.OAuth
-	return oauth.Service{
+	return connector.Service{
 		Resource: cmp.Or(o.Resource, c.MCP, c.Server), Issuer: o.Issuer, Hosts: o.Hosts,
 		ClientID: o.ClientID, Secret: string(o.Secret), Scopes: o.Scopes, Private: c.Private,
 	}
@@ -605,7 +605,7 @@ func (f *File) Apply(s *settings.Settings) error {
 	s.Bot = settings.Bot{
 		Name: in.Name, Instructions: string(in.Instructions), Examples: in.Examples, Planner: in.Planner,
 		Functions: own.Functions, Texts: in.Texts,
-		Connections: func(ctx context.Context, count func(metric, label string)) ([]connections.Connection, error) {
+		Connections: func(ctx context.Context, count func(metric, label string)) ([]actions.Connection, error) {
 			return f.connect(ctx, count)
 		},
 	}
@@ -649,8 +649,8 @@ func (f *File) Apply(s *settings.Settings) error {
 func (f *File) Welcome() string { return f.in.Welcome }
 
 // Services are where people sign in for connections, by their keys, with the bot as the client.
-func (f *File) Services() map[string]oauth.Service {
-	all := map[string]oauth.Service{}
+func (f *File) Services() map[string]connector.Service {
+	all := map[string]connector.Service{}
 	for key, c := range f.in.Connections {
 		if c.Auth != nil && c.Auth.OAuth != nil {
 			all[key] = c.service()
@@ -683,7 +683,7 @@ func (f *File) Manifest() manifest.Config {
 }
 
 // connect makes the connections of the file, in the order of their keys.
-func (f *File) connect(ctx context.Context, count func(metric, label string)) (all []connections.Connection, err error) {
+func (f *File) connect(ctx context.Context, count func(metric, label string)) (all []actions.Connection, err error) {
 	lock, err := connections.ReadLock(filepath.Join(filepath.Dir(f.name), connections.LockName))
 	if err != nil {
 		return nil, err
@@ -710,7 +710,7 @@ func (f *File) connect(ctx context.Context, count func(metric, label string)) (a
 }
 
 // open makes the connection of that key.
-func (c *connection) open(ctx context.Context, key, dir string, lock *connections.Lock, count func(metric, label string)) (connections.Connection, error) {
+func (c *connection) open(ctx context.Context, key, dir string, lock *connections.Lock, count func(metric, label string)) (actions.Connection, error) {
 	rules := connections.Rules{Allow: c.Allow, Approve: c.Approve, Unapproved: c.Unapproved, Trust: c.Trust != ""}
 	header, query, signIn := c.Auth.parts(key)
 	for name, v := range c.Header {

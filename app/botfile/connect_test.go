@@ -206,7 +206,7 @@ func TestApply(t *testing.T) {
 				actions.Add(r, name, "Moves", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) { return actions.Done, nil })
 			}
 		},
-		Connections: func(context.Context, func(metric, label string)) ([]connections.Connection, error) { return nil, nil },
+		Connections: func(context.Context, func(metric, label string)) ([]actions.Connection, error) { return nil, nil },
 	}
 	dir := folder(t, map[string]string{
 		"bot.yaml": head + "instructions: {file: who.md}\nexamples: [Go!]\nactions: [RUN]\nplanner: tools\nskills: [s, t]\ntests: [who.md]\n" +

@@ -17,6 +17,7 @@ import (
 	"github.com/planbot-go/planbot/app/page"
 	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/app/replay"
+	"github.com/planbot-go/planbot/app/services"
 	"github.com/planbot-go/planbot/app/teamsapp"
 	"github.com/planbot-go/planbot/app/tokens"
 	"github.com/planbot-go/planbot/app/traces"
@@ -36,6 +37,7 @@ func Features() []app.Feature {
 		newbot.Feature(),
 		page.Feature(),
 		replay.Feature(),
+		services.Feature(),
 		teamsapp.Feature(),
 		tokens.Feature(),
 		traces.Feature(),

@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/actions/connections"
 )
 
 // outside runs functions outside of the bubbles that scenarios are played in. In a bubble time is not
@@ -57,7 +56,7 @@ func (o *outside) do(ctx context.Context, f func(context.Context)) {
 
 // outsider is a connection that does its work outside.
 type outsider struct {
-	connections.Connection
+	actions.Connection
 	out *outside
 
 	mu         sync.Mutex

@@ -24,6 +24,7 @@ var withoutExample = map[string]string{
 	"app/metrics.Feature":            ofFull,
 	"app/moderation.Feature":         ofFull,
 	"app/page.Feature":               ofFull,
+	"app/services.Feature":           ofFull,
 	"bot/turn.New":                   insideOfBot,
 	"bot/turn.Decode":                insideOfBot,
 	"bot/turn/files.New":             "package bot/turn calls it",

@@ -20,7 +20,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/actions/memory"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/internal/entra"
@@ -118,25 +117,7 @@ func (s *Settings) Complete(ctx context.Context, cfg *planner.Config) (err error
 			}
 		}
 	}
-	if err := planner.AddPromptFolders(cfg.Actions, *cfg); err != nil || len(s.Connected) == 0 {
-		return s.ofPrompts(err)
-	}
-	choice, err := connections.NewChoice(s.Connected, s.Count)
-	if err == nil {
-		err = choice.Register(cfg.Actions)
-	}
-	if err != nil {
-		return Fault{err}
-	}
-	for _, c := range s.Connected {
-		if c, ok := c.(interface {
-			Forget(context.Context, *actions.Turn) (string, error)
-		}); ok {
-			cfg.Actions.OnForget(c.Forget)
-		}
-	}
-	cfg.Extensions = append(cfg.Extensions, choice)
-	return nil
+	return s.ofPrompts(planner.AddPromptFolders(cfg.Actions, *cfg))
 }
 
 // Registry returns the actions that the bot runs with: those of the program, of skills, of prompts and, after
@@ -185,8 +166,8 @@ func (s *Settings) Connect(ctx context.Context) (closeAll func(), err error) {
 	}
 	if s.AppID == "" && !s.Proven { // local mode
 		for _, c := range all {
-			if locked, ok := c.(interface{ Lock() *connections.Lock }); ok {
-				locked.Lock().FirstUse = true
+			if locked, ok := c.(interface{ AcceptFirst() }); ok {
+				locked.AcceptFirst()
 			}
 		}
 	}
@@ -198,6 +179,50 @@ func (s *Settings) Connect(ctx context.Context) (closeAll func(), err error) {
 		}
 		closing.Wait()
 	}, nil
+}
+
+// listTime limits how long a service may take to say what it has.
+const listTime = 15 * time.Second
+
+// Service is what a service has.
+type Service struct {
+	actions.Connection
+
+	Has []actions.Listed
+	Err error // why it cannot be told
+}
+
+// List asks services at the same time.
+func List(ctx context.Context, all []actions.Connection) []Service {
+	ctx, cancel := context.WithTimeout(ctx, listTime)
+	defer cancel()
+	services := make([]Service, len(all))
+	var asking sync.WaitGroup
+	for i, c := range all {
+		asking.Go(func() {
+			has, err := listOf(ctx, c)
+			services[i] = Service{c, has, err}
+		})
+	}
+	asking.Wait()
+	return services
+}
+
+// listOf asks one service.
+func listOf(ctx context.Context, c actions.Connection) (all []actions.Listed, err error) {
+	if c, ok := c.(actions.Lister); ok {
+		return c.List(ctx)
+	}
+	names, note := c.Offer(ctx, Turn(""))
+	for _, name := range names {
+		if a, ok := c.Actions().Lookup(name); ok {
+			all = append(all, actions.Listed{Remote: a.Source.Remote, Name: name})
+		}
+	}
+	if len(all) == 0 && note != "" {
+		err = errors.New(note)
+	}
+	return all, err
 }
 
 // Turn is a turn of nobody, in which somebody says that.

@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -33,7 +32,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/actions/memory"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/entra"
@@ -70,8 +68,6 @@ type Settings struct {
 	MetadataURL    string   `env:"BOT_OPENID_METADATA_URL" url:"https" else:"by cloud" help:"keys of channel tokens"`
 	LoginURL       string   `env:"BOT_LOGIN_URL" url:"https" else:"by cloud" help:"where the bot's own tokens come from"`
 	TokenURL       string   `env:"BOT_TOKEN_URL" url:"https" else:"by cloud; in local mode none" help:"the token service that signs people in, such as https://europe.token.botframework.com for data residency"`
-	PublicURL      string   `env:"BOT_PUBLIC_URL" url:"https" else:"none" help:"where browsers reach the bot, such as https://bot.example.com; people return there after signing in to services"`
-	TokenKeys      string   `env:"BOT_TOKEN_KEYS" secret:"true" needs:"BOT_PUBLIC_URL" else:"none" help:"keys that encrypt people's tokens for such services: 32 bytes each in base64, comma separated; the first encrypts, all decrypt"`
 	AllowedHosts   []string `env:"BOT_ALLOWED_SERVICE_HOSTS" else:"the cloud's connector hosts; in local mode loopback" help:"more hosts (host, host:port or .domain, comma separated) that may get replies, and with them the bot's token"`
 	AllowEmulator  bool     `env:"BOT_ALLOW_EMULATOR" needs:"MICROSOFT_APP_ID" help:"true: accept the Emulator and the Agents Playground with tokens of the bot's own app; for development"`
 	AllowedCallers []string `env:"BOT_ALLOWED_CALLERS" needs:"MICROSOFT_APP_ID" help:"app ids of bots of the same tenant that may call this one as a skill, comma separated"`
@@ -173,7 +169,7 @@ type Settings struct {
 	SignsIn  bool     // connections need people's tokens from OAuth connections of the Azure Bot
 
 	// Connected are the services that [Settings.Connect] has opened.
-	Connected []connections.Connection
+	Connected []actions.Connection
 	// Count counts what their actions are used for. nil: nothing does.
 	Count    func(metric, label string)
 	faults   faults            // in single values
@@ -292,7 +288,7 @@ type Bot struct {
 	Counter      prompts.Counter
 	Functions    map[string]func(context.Context, *actions.Turn, []string) (any, error)
 	Texts        map[string]map[string]string
-	Connections  func(ctx context.Context, count func(metric, label string)) ([]connections.Connection, error)
+	Connections  func(ctx context.Context, count func(metric, label string)) ([]actions.Connection, error)
 }
 
 // BotOf returns that part of b, an app.Bot. It panics if b lacks a field.
@@ -828,8 +824,6 @@ func (s *Settings) Check() error {
 	}
 	registry := s.checkPrompts(&f)
 	f.ask("actions", registry.Check())
-	_, err := s.Keys()
-	f.ask("BOT_TOKEN_KEYS", err)
 	s.checkApproval(&f, registry)
 	s.checkTexts(registry)
 	for _, p := range s.Parts {
@@ -1370,18 +1364,6 @@ func (s *Settings) checkTexts(registry *actions.Registry) {
 			}
 		}
 	}
-}
-
-// Keys are the keys of BOT_TOKEN_KEYS. The error does not show them.
-func (s *Settings) Keys() (keys [][]byte, err error) {
-	for i, text := range list(s.TokenKeys) {
-		key, fault := base64.StdEncoding.DecodeString(text)
-		if fault != nil || len(key) != 32 {
-			err = errors.Join(err, fmt.Errorf("key %d is not 32 bytes in base64, as openssl rand -base64 32 writes them", i+1))
-		}
-		keys = append(keys, key)
-	}
-	return keys, err
 }
 
 // Secrets returns the values that must not be shown.

@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/actions/lists"
 )
 
@@ -552,7 +551,7 @@ func TestUnread(t *testing.T) {
 // TestApart examines a copy, which must not get at what the running bot uses.
 func TestApart(t *testing.T) {
 	t.Parallel()
-	s := &Settings{Planner: Sequence, Connected: make([]connections.Connection, 1), Count: func(string, string) {}}
+	s := &Settings{Planner: Sequence, Connected: make([]actions.Connection, 1), Count: func(string, string) {}}
 	apart := s.Apart()
 	if apart.Connected != nil || apart.Count != nil || apart.Planner != Sequence || s.Connected == nil {
 		t.Errorf("got %+v", apart)

@@ -81,7 +81,7 @@ func TestMixUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := newEvil(t)
-			r := setup(t, func(c *oauth.Config) { c.Services["evil"] = oauth.Service{Resource: e.URL + "/mcp"} })
+			r := setup(t, func(c *oauth.Config) { c.Services["evil"] = connector.Service{Resource: e.URL + "/mcp"} })
 			r.change = func(_ string, m map[string]any) { delete(m, "authorization_response_iss_parameter_supported") }
 			r.comesBack(t, person("ben")) // so the bot is known there
 			for _, path := range []string{"/oauth/client.json", "/oauth/client.json/issues"} {
@@ -133,16 +133,16 @@ func TestAnotherServersIssuer(t *testing.T) {
 	t.Parallel()
 	e := newEvil(t)
 	for name, tt := range map[string]struct {
-		honest func(at string) oauth.Service
+		honest func(at string) connector.Service
 		port   string // before that of the server
 		own    bool
 	}{
-		"at the service": {honest: func(at string) oauth.Service { return oauth.Service{Resource: at + "/mcp"} }},
-		"configured": {honest: func(at string) oauth.Service {
-			return oauth.Service{Resource: "https://x.example.com/", Issuer: at + "/as"}
+		"at the service": {honest: func(at string) connector.Service { return connector.Service{Resource: at + "/mcp"} }},
+		"configured": {honest: func(at string) connector.Service {
+			return connector.Service{Resource: "https://x.example.com/", Issuer: at + "/as"}
 		}},
-		"in another spelling":        {honest: func(at string) oauth.Service { return oauth.Service{Resource: at + "/mcp"} }, port: ":0"},
-		"the operator says it is so": {honest: func(at string) oauth.Service { return oauth.Service{Resource: at + "/mcp"} }, own: true},
+		"in another spelling":        {honest: func(at string) connector.Service { return connector.Service{Resource: at + "/mcp"} }, port: ":0"},
+		"the operator says it is so": {honest: func(at string) connector.Service { return connector.Service{Resource: at + "/mcp"} }, own: true},
 	} {
 		r := setup(t, func(c *oauth.Config) {
 			at := strings.TrimSuffix(c.Services["issues"].Resource, "/mcp")
@@ -150,7 +150,7 @@ func TestAnotherServersIssuer(t *testing.T) {
 			if tt.own {
 				issuer = at + "/as"
 			}
-			c.Services["issues"], c.Services["evil"] = tt.honest(at), oauth.Service{Resource: e.URL + "/mcp", Issuer: issuer}
+			c.Services["issues"], c.Services["evil"] = tt.honest(at), connector.Service{Resource: e.URL + "/mcp", Issuer: issuer}
 		})
 		spelled := func(address string) string {
 			return strings.Replace(address, "127.0.0.1:", "127.0.0.1"+cmp.Or(tt.port, ":"), 1)
@@ -203,12 +203,12 @@ func TestHosts(t *testing.T) {
 // TestConfigurationThatChanged: tokens, refresh tokens and secrets go nowhere but to what is configured now.
 func TestConfigurationThatChanged(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*oauth.Service){
-		"resource": func(s *oauth.Service) { s.Resource = "https://other.example.com/mcp" },
-		"issuer": func(s *oauth.Service) {
+	for name, change := range map[string]func(*connector.Service){
+		"resource": func(s *connector.Service) { s.Resource = "https://other.example.com/mcp" },
+		"issuer": func(s *connector.Service) {
 			s.Issuer, s.ClientID, s.Secret = "https://as.example.com", "client-1", "s3cret"
 		},
-		"nothing": func(*oauth.Service) {},
+		"nothing": func(*connector.Service) {},
 	} {
 		r := setup(t)
 		mia := person("mia")
@@ -218,10 +218,10 @@ func TestConfigurationThatChanged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		service := oauth.Service{Resource: r.URL + "/mcp"}
+		service := connector.Service{Resource: r.URL + "/mcp"}
 		change(&service)
 		later, err := oauth.New(oauth.Config{
-			Store: r.store, Keys: [][]byte{key}, Address: "https://bot.example.com", Services: map[string]oauth.Service{"issues": service},
+			Store: r.store, Keys: [][]byte{key}, Address: "https://bot.example.com", Services: map[string]connector.Service{"issues": service},
 		})
 		if err != nil {
 			t.Fatal(err)

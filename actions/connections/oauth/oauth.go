@@ -77,34 +77,14 @@ type Config struct {
 	// or this machine.
 	Address string
 	// Services are the services, by the name of their connection.
-	Services map[string]Service
+	Services map[string]connector.Service
 	// Others has all other connections. nil: there are none.
 	Others Tokens
 	Log    zerolog.Logger
 }
 
-// Service is where people have accounts.
-type Service struct {
-	// Resource is the address of the service: tokens are for it alone. Required.
-	Resource string
-	// Issuer is its authorization server. "": the one that the service names.
-	Issuer string
-	// Hosts are other hosts than those of Issuer and Resource at which the authorization server may have
-	// endpoints, such as oauth2.example.com: with the port, unless that is 443.
-	Hosts []string
-	// ClientID and Secret are those of the bot at the authorization server. "": the bot is known there
-	// by the address of its metadata, or registers itself (RFC 7591). Secret needs an Issuer: otherwise
-	// the service would say who gets it.
-	ClientID, Secret string
-	// Scopes are what the bot asks for. nil: what the service says it needs.
-	Scopes []string
-	// Private are networks with private addresses in which its authorization server may be. Calls of all
-	// Services may go there.
-	Private []netip.Prefix
-}
-
-// secret is that of a client; "": it has none.
-func (s Service) secret(client string) string {
+// secretOf is that of a client; "": it has none.
+func secretOf(s connector.Service, client string) string {
 	if client == s.ClientID {
 		return s.Secret
 	}
@@ -178,7 +158,7 @@ func (c Config) Check() error {
 		if name == "." || name == ".." || name == "" || url.PathEscape(name) != name {
 			faults = append(faults, fmt.Errorf("service %q: the name cannot end an address", name))
 		}
-		for _, fault := range c.Services[name].faults() {
+		for _, fault := range faultsOf(c.Services[name]) {
 			faults = append(faults, fmt.Errorf("service %s: %w", name, fault))
 		}
 	}
@@ -188,8 +168,8 @@ func (c Config) Check() error {
 // scopeToken is a scope as RFC 6749 has it (section 3.3).
 var scopeToken = regexp.MustCompile(`^[\x21\x23-\x5B\x5D-\x7E]+$`)
 
-// faults are the mistakes in the fields.
-func (s Service) faults() (all []error) {
+// faultsOf are the mistakes in the fields.
+func faultsOf(s connector.Service) (all []error) {
 	fault := func(format string, args ...any) { all = append(all, fmt.Errorf(format, args...)) }
 	if err := checkAddress(s.Resource); err != nil {
 		fault("Resource: %w", err)
@@ -260,7 +240,7 @@ type server struct {
 }
 
 // discover finds the authorization server of a service.
-func (s *SignIn) discover(ctx context.Context, service Service) (found server, err error) {
+func (s *SignIn) discover(ctx context.Context, service connector.Service) (found server, err error) {
 	issuer, resource := service.Issuer, service.Resource
 	var scopes []string
 	if issuer == "" {
@@ -314,7 +294,7 @@ func (s *SignIn) discover(ctx context.Context, service Service) (found server, e
 		return found, fmt.Errorf("the service wants scopes of more than %d bytes", maxScopes)
 	}
 	found.defaultScopes = scopes
-	if err := service.trusts(found); err != nil {
+	if err := trusts(service, found); err != nil {
 		return found, err
 	}
 	link, err := url.Parse(found.Authorize)
@@ -329,7 +309,7 @@ func (s *SignIn) discover(ctx context.Context, service Service) (found server, e
 
 // ofAnother returns an error if the authorization server that a service names is known as that of another
 // one: the person would sign in there, and the token would go to this service.
-func (s *SignIn) ofAnother(service Service, issuer string) error {
+func (s *SignIn) ofAnother(service connector.Service, issuer string) error {
 	at := origin(issuer)
 	if at == origin(service.Resource) {
 		return nil
@@ -345,7 +325,7 @@ func (s *SignIn) ofAnother(service Service, issuer string) error {
 // trusts returns an error unless the service's authorization server may be the one that at describes. A
 // server says itself where its endpoints are, so they count only at hosts that it or the operator has. This
 // is asked before each use: the configuration may have changed since at was stored.
-func (s Service) trusts(at server) error {
+func trusts(s connector.Service, at server) error {
 	if s.Issuer != "" && at.Issuer != s.Issuer {
 		return errors.New("the authorization server is not the one that is configured now")
 	}
@@ -620,7 +600,7 @@ func (s *SignIn) open(place state.Key, data []byte, into any) bool {
 }
 
 // config is the OAuth configuration of a client at an authorization server.
-func (s *SignIn) config(service Service, at server, client, secret, callback string) *oauth2.Config {
+func (s *SignIn) config(service connector.Service, at server, client, secret, callback string) *oauth2.Config {
 	style := oauth2.AuthStyleInParams
 	if secret != "" {
 		style = oauth2.AuthStyleInHeader
@@ -772,7 +752,7 @@ func (s *SignIn) finish(ctx context.Context, connection, rawQuery string) (code 
 	if !known {
 		return "", errors.New("the connection is gone")
 	}
-	if err := service.trusts(begun.Server); err != nil {
+	if err := trusts(service, begun.Server); err != nil {
 		return "", err
 	}
 	if cmp.Or(begun.For, service.Resource) != service.Resource {
@@ -786,7 +766,7 @@ func (s *SignIn) finish(ctx context.Context, connection, rawQuery string) (code 
 	if state.Of[round](scopes[0]).ID != begun.Round {
 		return "", errSignedOut
 	}
-	config := s.config(service, begun.Server, begun.Client, service.secret(begun.Client), callback)
+	config := s.config(service, begun.Server, begun.Client, secretOf(service, begun.Client), callback)
 	token, err := config.Exchange(
 		s.with(ctx),
 		query.Get("code"),
@@ -889,7 +869,7 @@ func (s *SignIn) kept(ctx context.Context, place, owner, connection string) (g g
 		return g, connector.ErrNoUserToken
 	}
 	service := s.cfg.Services[connection]
-	if err := service.trusts(g.Server); err != nil || cmp.Or(g.For, service.Resource) != service.Resource {
+	if err := trusts(service, g.Server); err != nil || cmp.Or(g.For, service.Resource) != service.Resource {
 		s.cfg.Log.Warn().Err(err).Str("connection", connection).
 			Msg("the tokens of a person are not for the service that is configured now: they have to sign in again")
 		return granted{}, connector.ErrNoUserToken
@@ -1006,7 +986,7 @@ func (s *SignIn) redeem(ctx context.Context, owner, connection, code string) err
 	})
 }
 
-// ExchangeToken is for other connections: nobody can be signed in to a [Service] silently.
+// ExchangeToken is for other connections: nobody can be signed in to a [connector.Service] silently.
 func (s *SignIn) ExchangeToken(ctx context.Context, ref activity.Reference, connection, token string) (connector.UserToken, error) {
 	if _, mine := s.cfg.Services[connection]; mine || s.cfg.Others == nil {
 		return connector.UserToken{}, connector.ErrNoUserToken
@@ -1044,12 +1024,12 @@ func (s *SignIn) SignOutUser(ctx context.Context, ref activity.Reference, connec
 }
 
 // revoke asks the authorization server to forget tokens (RFC 7009).
-func (s *SignIn) revoke(ctx context.Context, service Service, g granted) error {
+func (s *SignIn) revoke(ctx context.Context, service connector.Service, g granted) error {
 	token := cmp.Or(g.Refresh, g.Access)
 	if token == "" || g.Server.Revoke == "" {
 		return nil
 	}
-	if err := service.trusts(g.Server); err != nil {
+	if err := trusts(service, g.Server); err != nil {
 		return err
 	}
 	req, err := formFor(ctx, g.Server.Revoke, service, g.Client, url.Values{"token": {token}})
@@ -1068,14 +1048,14 @@ func (s *SignIn) revoke(ctx context.Context, service Service, g granted) error {
 }
 
 // formFor is a request of the bot as that client, with its secret if it has one.
-func formFor(ctx context.Context, address string, service Service, client string, form url.Values) (*http.Request, error) {
+func formFor(ctx context.Context, address string, service connector.Service, client string, form url.Values) (*http.Request, error) {
 	form.Set("client_id", client)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(form.Encode()))
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	if secret := service.secret(client); secret != "" {
+	if secret := secretOf(service, client); secret != "" {
 		req.SetBasicAuth(url.QueryEscape(client), url.QueryEscape(secret))
 	}
 	return req, nil
@@ -1091,7 +1071,7 @@ type renewing struct {
 
 // renew gets new tokens with the refresh token: one replica at a time, since a refresh token may be good
 // only once.
-func (s *SignIn) renew(ctx context.Context, service Service, owner, connection string) (granted, error) {
+func (s *SignIn) renew(ctx context.Context, service connector.Service, owner, connection string) (granted, error) {
 	got := s.flight.DoChan(owner+"\x00"+connection, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*callWithin)
 		defer cancel()
@@ -1111,7 +1091,7 @@ var (
 	errClient = errors.New("the authorization server refuses the bot's client id or secret")
 )
 
-func (s *SignIn) renewOnce(ctx context.Context, service Service, owner, connection string) (g granted, err error) {
+func (s *SignIn) renewOnce(ctx context.Context, service connector.Service, owner, connection string) (g granted, err error) {
 	key := documentKey(current, owner, connection)
 	var mark renewing
 	for {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -26,7 +27,7 @@ func TestTheBuildBefore(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = store.Close() })
 	s, err := New(Config{
-		Store: store, Keys: [][]byte{make([]byte, keyBytes)}, Address: "https://bot.example.com", Services: map[string]Service{"issues": {Resource: service.URL}},
+		Store: store, Keys: [][]byte{make([]byte, keyBytes)}, Address: "https://bot.example.com", Services: map[string]connector.Service{"issues": {Resource: service.URL}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -158,7 +158,7 @@ func setup(t *testing.T, change ...func(*oauth.Config)) rig {
 	t.Cleanup(func() { _ = store.Close() })
 	s := newService(t)
 	cfg := oauth.Config{
-		Store: store, Keys: [][]byte{key}, Address: "https://bot.example.com", Services: map[string]oauth.Service{"issues": {Resource: s.URL + "/mcp"}},
+		Store: store, Keys: [][]byte{key}, Address: "https://bot.example.com", Services: map[string]connector.Service{"issues": {Resource: s.URL + "/mcp"}},
 	}
 	log := &bytes.Buffer{}
 	cfg.Log = zerolog.New(log)
@@ -419,7 +419,7 @@ func TestServersThatAreRefused(t *testing.T) {
 		})
 	}
 	r := setup(t, func(c *oauth.Config) {
-		c.Services["issues"] = oauth.Service{Resource: "https" + strings.TrimPrefix(c.Services["issues"].Resource, "http")}
+		c.Services["issues"] = connector.Service{Resource: "https" + strings.TrimPrefix(c.Services["issues"].Resource, "http")}
 	})
 	if _, err := r.SignInResource(t.Context(), person("mia"), "issues"); !errors.Is(err, connections.ErrAddress) {
 		t.Errorf("a private address: %v", err)
@@ -461,7 +461,7 @@ func TestTokensAreRenewed(t *testing.T) {
 	code := r.comesBack(t, mia)
 	second, err := oauth.New(oauth.Config{
 		Store: r.store, Keys: [][]byte{bytes.Repeat([]byte{8}, 32), key}, Address: "https://bot.example.com", // keys change over
-		Services: map[string]oauth.Service{"issues": {Resource: r.URL + "/mcp"}},
+		Services: map[string]connector.Service{"issues": {Resource: r.URL + "/mcp"}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -713,7 +713,7 @@ func TestWrongClient(t *testing.T) {
 	for _, fault := range []string{"invalid_client", "incorrect_client_credentials"} {
 		r := setup(t, func(c *oauth.Config) {
 			at := strings.TrimSuffix(c.Services["issues"].Resource, "/mcp")
-			c.Services["issues"] = oauth.Service{Resource: at + "/mcp", Issuer: at + "/as", ClientID: "bot", Secret: "old"}
+			c.Services["issues"] = connector.Service{Resource: at + "/mcp", Issuer: at + "/as", ClientID: "bot", Secret: "old"}
 		})
 		r.lifetime = -1
 		mia := person("mia")
@@ -809,7 +809,7 @@ func TestOtherConnections(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
 	const good = "https://a.example.com"
-	_, err := oauth.New(oauth.Config{Keys: [][]byte{{1}}, Address: "http://bot.example.com", Services: map[string]oauth.Service{
+	_, err := oauth.New(oauth.Config{Keys: [][]byte{{1}}, Address: "http://bot.example.com", Services: map[string]connector.Service{
 		"a": {Resource: "ftp://x", Issuer: "http://y"}, "b": {Resource: good, ClientID: "bot", Secret: "s3cret"},
 		"c": {Resource: good, Issuer: good + "?tenant=1", Secret: "s3cret", Hosts: []string{good, "a/b", "", "b.example.com:8443"}},
 		"d": {Resource: good, Scopes: []string{"read write", "", "mail.read"}, Private: make([]netip.Prefix, 1)},
@@ -848,7 +848,7 @@ func ExampleNew() {
 	defer store.Close()
 	_, err = oauth.New(oauth.Config{
 		Store: store, Keys: [][]byte{make([]byte, 32)}, Address: "https://bot.example.com",
-		Services: map[string]oauth.Service{"issues": {Resource: "https://mcp.example.com/"}},
+		Services: map[string]connector.Service{"issues": {Resource: "https://mcp.example.com/"}},
 	})
 	fmt.Println(err)
 	// Output: <nil>

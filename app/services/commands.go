@@ -1,4 +1,4 @@
-package app
+package services
 
 import (
 	"cmp"
@@ -8,9 +8,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"sync"
 	"text/tabwriter"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/jsonschema-go/jsonschema"
@@ -18,11 +16,12 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/connections"
+	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
 )
 
-type actionsCmd struct {
+type actionsCommand struct {
 	JSON bool `name:"json" help:"print JSON, for bottest --actions: all that a model is told of them, BOT_PROMPTS_DIR, and the bot's instructions"`
 	Pin  bool `help:"accept what the services of the bot have now: write it to actions.lock, beside bot.yaml, and show what changed"`
 }
@@ -40,58 +39,16 @@ type declaredAction struct {
 	ReturnsData bool               `json:"returns_data,omitempty"`
 }
 
-// listTime limits how long a service may take to say what it has.
-const listTime = 15 * time.Second
-
-// service is what one service has.
-type service struct {
-	connections.Connection
-	has []connections.Listed
-	err error
-}
-
-// list asks all services at the same time.
-func list(ctx context.Context, all []connections.Connection) []service {
-	ctx, cancel := context.WithTimeout(ctx, listTime)
-	defer cancel()
-	services := make([]service, len(all))
-	var asking sync.WaitGroup
-	for i, c := range all {
-		asking.Go(func() {
-			has, err := listOf(ctx, c)
-			services[i] = service{c, has, err}
-		})
-	}
-	asking.Wait()
-	return services
-}
-
-// listOf asks one service.
-func listOf(ctx context.Context, c connections.Connection) (all []connections.Listed, err error) {
-	if c, ok := c.(connections.Lister); ok {
-		return c.List(ctx)
-	}
-	names, note := c.Offer(ctx, settings.Turn(""))
-	for _, name := range names {
-		if a, ok := c.Actions().Lookup(name); ok {
-			all = append(all, connections.Listed{Remote: a.Source.Remote, Name: name})
-		}
-	}
-	if len(all) == 0 && note != "" {
-		err = errors.New(note)
-	}
-	return all, err
-}
-
 // Run prints the actions, those of services as well.
-func (c actionsCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
+func (c actionsCommand) Run(ctx context.Context, p *app.Program) error {
+	s, std := p.Settings(), p.Streams()
 	ctx = cli.Logger(std.Err, s, zerolog.WarnLevel).WithContext(ctx)
 	closeAll, err := s.Connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer closeAll()
-	services := list(ctx, s.Connected)
+	services := settings.List(ctx, s.Connected)
 	if c.Pin {
 		return pin(s, services, std)
 	}
@@ -102,7 +59,7 @@ func (c actionsCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Stre
 	said := map[string]string{} // what services say of their actions, by name
 	var away error
 	for _, service := range services {
-		for _, one := range service.has {
+		for _, one := range service.Has {
 			if a, ok := service.Actions().Lookup(one.Name); ok && one.LeftOut == "" {
 				all = append(all, a)
 				said[a.Name] = description(one.Definition)
@@ -115,8 +72,8 @@ func (c actionsCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Stre
 				fmt.Fprintf(std.Err, "%s: %s: %s\n", service.Key(), cli.OneLine(one.Remote), cli.OneLine(note))
 			}
 		}
-		if service.err != nil {
-			fmt.Fprintf(std.Err, "%s: %s\n", service.Key(), cli.OneLine(service.err.Error()))
+		if service.Err != nil {
+			fmt.Fprintf(std.Err, "%s: %s\n", service.Key(), cli.OneLine(service.Err.Error()))
 			away = cli.SilentError{Code: cli.ExitFailed}
 		}
 	}
@@ -135,7 +92,7 @@ func (c actionsCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Stre
 	}
 	declared := settings.Declared{Actions: raw}
 	if declared.Instructions, err = s.Instructions(); err != nil {
-		return cli.Usage(err)
+		return app.Usage(err)
 	}
 	if s.PromptsDir != "" {
 		if declared.PromptsDir, err = filepath.Abs(s.PromptsDir); err != nil {
@@ -147,7 +104,7 @@ func (c actionsCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Stre
 
 // actions are those that the bot has besides those of services. With --json those that bottest adds itself are left out:
 // of prompts in BOT_PROMPTS_DIR, and of skills.
-func (c actionsCmd) actions(ctx context.Context, s *settings.Settings) ([]*actions.Action, error) {
+func (c actionsCommand) actions(ctx context.Context, s *settings.Settings) ([]*actions.Action, error) {
 	registry, err := s.Registry(ctx)
 	if err != nil {
 		return nil, err
@@ -181,23 +138,23 @@ func description(definition jsontext.Value) string {
 
 // pin accepts what the services have now, and shows what that changes. What was accepted of a service that
 // cannot tell what it has stays; then pin fails.
-func pin(s *settings.Settings, services []service, std *cli.Streams) error {
+func pin(s *settings.Settings, services []settings.Service, std *cli.Streams) error {
 	path := cmp.Or(s.LockFile, connections.LockName)
 	before, err := connections.ReadLock(path)
 	if err != nil {
-		return cli.Usage(err)
+		return app.Usage(err)
 	}
 	after := connections.NewLock()
 	failed := error(nil)
 	for _, service := range services {
 		definitions := map[string]jsontext.Value{}
-		for _, one := range service.has {
+		for _, one := range service.Has {
 			if one.Definition != nil {
 				definitions[one.Remote] = one.Definition
 			}
 		}
-		err := service.err
-		if err == nil && (len(definitions) > 0 || len(service.has) == 0) {
+		err := service.Err
+		if err == nil && (len(definitions) > 0 || len(service.Has) == 0) {
 			err = after.Set(service.Key(), definitions)
 		}
 		if err == nil {
