@@ -58,8 +58,8 @@ type Feature struct {
 	// Wire changes the bot before it is made. An error stops the start. nil: it changes nothing.
 	Wire func(context.Context, *Program, *bot.Config) error
 	// Commands points at a struct with a field for each command of the command line that the feature adds: its
-	// name in small letters is the command's, its tag help says what it does. A field is a [Command], or has
-	// commands in its turn. nil: it adds none.
+	// tag name, or else its name in small letters, is the command's, its tag help says what it does. A field is a
+	// [Command], or has commands in its turn. nil: it adds none.
 	Commands any
 	// Serve starts what runs beside the bot, which is made and takes no messages yet. An error stops the
 	// start. nil: nothing runs.
@@ -176,13 +176,19 @@ func (p *Program) Store() *state.Store { return p.p.store }
 // Described is the bot as the main function of the program describes it.
 func (p *Program) Described() Bot { return p.p.own }
 
-// Trial makes the bot again on state of its own, which ends with the program, for a command that plans with it. It
-// serves nothing. Settings of against, each NAME=VALUE, take the place of the program's. It returns what the bot is
-// made of, Setup included, and its model in words.
-func (p *Program) Trial(ctx context.Context, against ...string) (made bot.Config, model string, err error) {
+// Trial is a bot that serves nobody, to plan with it.
+type Trial struct {
+	bot.Config // what the bot is made of, Setup included, with the policy that it has
+	Bot        *bot.Bot
+	Model      string // in words
+}
+
+// Trial makes the bot again on state of its own, which ends with the program, for a command. Settings of against, each
+// NAME=VALUE, take the place of the program's.
+func (p *Program) Trial(ctx context.Context, against ...string) (made Trial, err error) {
 	s, err := p.Settings().Against(against)
 	if err != nil {
-		return made, "", err
+		return made, err
 	}
 	s.RedisURL, s.DataDir, s.Frozen = "", "", true
 	of := &program{Settings: s, own: p.p.own, log: p.p.log}
@@ -194,12 +200,12 @@ func (p *Program) Trial(ctx context.Context, against ...string) (made bot.Config
 				return err
 			}
 		}
-		made = *cfg
+		made.Config = *cfg
 		return nil
 	}
 	err = of.assemble(ctx)
-	made.Policy = of.policy
-	return made, of.aboutModel, err
+	made.Policy, made.Bot, made.Model = of.policy, of.bot, of.aboutModel
+	return made, err
 }
 
 // Log is the program's log.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -230,24 +231,52 @@ func recordTurns(t *testing.T, b Bot, model string, together bool, texts ...stri
 	}
 	p := &program{Settings: s, own: b, log: zerolog.New(io.Discard)}
 	defer p.close()
+	say, rest, approvals := conversing(t, p)
+	for i, text := range texts {
+		conversation := "all"
+		if !together {
+			conversation = fmt.Sprint("c", i)
+		}
+		say(conversation, text)
+		if together {
+			rest()
+		}
+	}
+	rest()
+	for conversation, id := range approvals() {
+		say(conversation, "/approve "+id)
+	}
+	rest()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := p.bot.Drain(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// conversing starts a bot. say has a person say something to it, rest waits until it has nothing to do, and approvals
+// are the newest that it has asked for, by conversation.
+func conversing(t *testing.T, p *program) (say func(conversation, text string), rest func(), approvals func() map[string]string) {
+	t.Helper()
 	var mu sync.Mutex
-	approvals := map[string]string{} // by conversation
+	asked := map[string]string{} // by conversation
 	channel := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		raw, _ := io.ReadAll(r.Body)
 		if m := regexp.MustCompile(`"approval":"(\w+)"`).FindSubmatch(raw); m != nil {
 			mu.Lock()
-			approvals[strings.Split(r.URL.Path, "/")[3]] = string(m[1])
+			asked[strings.Split(r.URL.Path, "/")[3]] = string(m[1])
 			mu.Unlock()
 		}
 		fmt.Fprint(w, `{"id":"m"}`)
 	}))
-	defer channel.Close()
+	t.Cleanup(channel.Close)
 	if err := cmp.Or(p.open(io.Discard), p.assemble(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	p.bot.Start()
 	handler, n := p.handler(), 0
-	say := func(conversation, text string) {
+	say = func(conversation, text string) {
 		n++
 		raw, _ := json.Marshal(map[string]any{
 			"type": "message", "id": fmt.Sprint(n), "channelId": "msteams", "text": text, "serviceUrl": channel.URL, "from": map[string]any{"id": "29:mia-" + conversation},
@@ -260,7 +289,7 @@ func recordTurns(t *testing.T, b Bot, model string, together bool, texts ...stri
 			t.Fatalf("%d %s", out.Code, out.Body)
 		}
 	}
-	rest := func() {
+	rest = func() {
 		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
 			in, err := p.openInbox(p.store)
 			if err != nil {
@@ -272,27 +301,11 @@ func recordTurns(t *testing.T, b Bot, model string, together bool, texts ...stri
 		}
 		t.Fatal("the bot does not come to rest")
 	}
-	for i, text := range texts {
-		conversation := "all"
-		if !together {
-			conversation = fmt.Sprint("c", i)
-		}
-		say(conversation, text)
-		if together {
-			rest()
-		}
+	return say, rest, func() map[string]string {
+		mu.Lock()
+		defer mu.Unlock()
+		return maps.Clone(asked)
 	}
-	rest()
-	for conversation, id := range approvals {
-		say(conversation, "/approve "+id)
-	}
-	rest()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if err := p.bot.Drain(ctx); err != nil {
-		t.Fatal(err)
-	}
-	return dir
 }
 
 // corpus is what 200 people said.

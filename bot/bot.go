@@ -655,6 +655,9 @@ func (b *Bot) OnNotice(name string, h Handler) {
 	}
 }
 
+// HandlesNotice reports whether [Bot.OnNotice] has registered a handler of that name.
+func (b *Bot) HandlesNotice(name string) bool { return b.routes.notices[name] != nil }
+
 // OnReaction registers a handler for reactions to messages.
 func (b *Bot) OnReaction(h Handler) { b.OnActivity("messageReaction", h) }
 

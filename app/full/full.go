@@ -21,6 +21,7 @@ import (
 	"github.com/planbot-go/planbot/app/teamsapp"
 	"github.com/planbot-go/planbot/app/tokens"
 	"github.com/planbot-go/planbot/app/traces"
+	"github.com/planbot-go/planbot/app/upgradecheck"
 	"github.com/planbot-go/planbot/app/viewer"
 )
 
@@ -41,6 +42,7 @@ func Features() []app.Feature {
 		teamsapp.Feature(),
 		tokens.Feature(),
 		traces.Feature(),
+		upgradecheck.Feature(),
 		viewer.Feature(),
 	}
 }

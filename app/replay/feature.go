@@ -24,7 +24,7 @@ import (
 	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/app/internal/dryrun"
 	"github.com/planbot-go/planbot/app/internal/turnlog"
-	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/plainjson"
 	"github.com/planbot-go/planbot/models"
@@ -104,7 +104,7 @@ func (c *command) Run(ctx context.Context, p *app.Program) error {
 	if err := p.Check(); err != nil {
 		return err
 	}
-	made, model, err := p.Trial(p.Log().WithContext(ctx), c.Against...)
+	made, err := p.Trial(p.Log().WithContext(ctx), c.Against...)
 	if err != nil {
 		return err
 	}
@@ -120,14 +120,14 @@ func (c *command) Run(ctx context.Context, p *app.Program) error {
 	}
 	r := &replay{command: c, history: cmp.Or(made.HistoryTurns, maxHistory)}
 	r.of = dryrun.Bot{Planner: made.Planner, Actions: made.Actions, Policy: made.Policy}
-	if err := r.open(made); err != nil {
+	if err := r.open(made.Planner); err != nil {
 		return app.Usage(fmt.Errorf("--resume: %w", err))
 	}
 	stopped := r.all(ctx, all.turns)
 	if r.kept != nil {
 		stopped = errors.Join(stopped, r.kept.Close())
 	}
-	report := report{Model: model, Turns: r.results, NotReplayed: all.faults, FailOn: c.FailOn}
+	report := report{Model: made.Model, Turns: r.results, NotReplayed: all.faults, FailOn: c.FailOn}
 	if stopped != nil {
 		report.Stopped = fmt.Sprintf("It stopped after %d of %d turns: %v", len(r.results), len(all.turns), stopped)
 	}
@@ -211,7 +211,7 @@ type replay struct {
 }
 
 // open opens the file of earlier results. They are of the same bot, or the error says that they are not.
-func (r *replay) open(made bot.Config) error {
+func (r *replay) open(planner turn.Planner) error {
 	if r.Resume == "" {
 		return nil
 	}
@@ -223,7 +223,7 @@ func (r *replay) open(made bot.Config) error {
 	head := struct {
 		Replay int    `json:"replay"`
 		Of     string `json:"of"`
-	}{1, r.fingerprint(made)}
+	}{1, r.fingerprint(planner)}
 	first, at := plainjson.Text(head), int64(0)
 	lines := bufio.NewReader(file)
 	for n := 0; ; n++ {
@@ -251,7 +251,7 @@ func (r *replay) open(made bot.Config) error {
 }
 
 // fingerprint changes with the program, with what it asks a model, and with what is asked for.
-func (r *replay) fingerprint(made bot.Config) string {
+func (r *replay) fingerprint(planner turn.Planner) string {
 	sum := sha256.New()
 	fmt.Fprintln(sum, r.Against, r.Follow)
 	if own, err := os.Executable(); err == nil {
@@ -260,7 +260,7 @@ func (r *replay) fingerprint(made bot.Config) string {
 			_ = raw.Close()          // read only
 		}
 	}
-	if maker, ok := made.Planner.(interface {
+	if maker, ok := planner.(interface {
 		Messages(context.Context, *actions.Turn) ([]models.Message, error)
 	}); ok {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -356,8 +356,8 @@ func (r *replay) turn(ctx context.Context, t *recorded, said **prompts.History) 
 	ctx, cancel := context.WithTimeout(ctx, planWithin)
 	defer cancel()
 	began := time.Now()
-	turn := dryrun.TurnOf(t.Record, found)
-	run, err := dryrun.Play(ctx, r.of, turn, t.Commands, nil)
+	again := dryrun.TurnOf(t.Record, found)
+	run, err := dryrun.Play(ctx, r.of, again, t.Commands, nil)
 	if isAway(err) || errors.Is(err, context.Canceled) {
 		return result{}, err
 	}
@@ -365,7 +365,7 @@ func (r *replay) turn(ctx context.Context, t *recorded, said **prompts.History) 
 	if err != nil {
 		failure = cli.OneLine(err.Error())
 	}
-	u := turn.Usage
+	u := again.Usage
 	res := result{
 		Turn: t.ID, File: t.file, Said: t.Received.Text,
 		Changes: compare(t, run, failure), Stops: run.Stops, Took: time.Since(began),

@@ -81,6 +81,16 @@ func Decided(rec *turn.Record) (action string, approved bool) {
 	return a.Action, a.Decision.Approved
 }
 
+// HashOf returns the hash of the call that the record waits for a person to approve, see [turn.CallHash]. "": it waits
+// for no approval.
+func HashOf(rec *turn.Record) string {
+	a := &approval{}
+	if rec.Wait == nil || json.Unmarshal(rec.Wait.Pauses["approval"], a) != nil {
+		return ""
+	}
+	return a.Hash
+}
+
 // approvals is what a conversation's state keeps about them.
 type approvals struct {
 	Standing []standing `json:"standing,omitempty"`

@@ -65,7 +65,7 @@ type Pending struct {
 func (p *Pending) Hash(ctx context.Context) (string, error) {
 	var err error
 	if p.call.hash == "" {
-		p.call.hash, err = p.exec.approvalHash(ctx, p.call, p.Approval.Bind)
+		p.call.hash, err = CallHash(ctx, p.exec.Turn.Turn, p.Call, p.Approval.Bind)
 	}
 	return p.call.hash, err
 }
@@ -206,19 +206,20 @@ func (x *execution) notApproved() error {
 	return &deadLetter{reason: "a call that had begun may not be made any more, or is not the one that was approved"}
 }
 
-// approvalHash identifies everything that the call will do: the action, what it consists of and where it
-// comes from, its entities, what the bot fills in, and what the policy binds it to.
-func (x *execution) approvalHash(ctx context.Context, c *call, bind string) (string, error) {
-	bound, err := c.action.Bound(ctx, x.Turn.Turn)
+// CallHash identifies everything that a call in a turn would do: the action, what it consists of and where it
+// comes from, its entities, what the bot fills in, and what the policy binds it to. An approval is of a call with
+// its hash.
+func CallHash(ctx context.Context, t *actions.Turn, c actions.Call, bind string) (string, error) {
+	bound, err := c.Action.Bound(ctx, t)
 	if err != nil {
 		return "", err
 	}
-	parts := []any{c.action.Name, c.action.Detail, c.command.Entities, bound}
+	parts := []any{c.Action.Name, c.Action.Detail, c.Entities, bound}
 	if bind != "" {
 		parts = append(parts, bind)
 	}
-	if c.action.Source != (actions.Source{}) {
-		parts = append(parts, c.action.Source)
+	if c.Action.Source != (actions.Source{}) {
+		parts = append(parts, c.Action.Source)
 	}
 	return hashOf(parts...), nil
 }

@@ -44,6 +44,7 @@ var withoutExample = map[string]string{
 	"app/tokens.Feature":             ofFull,
 	"app/record.Feature":             ofFull,
 	"app/replay.Feature":             ofFull,
+	"app/upgradecheck.Feature":       ofFull,
 	"app/documents.Feature":          "examples/handbook has one",
 	"app/documents.Self":             "its Feature calls it",
 	"app/record.Of":                  "its Feature and that of app/page call it",

@@ -102,7 +102,8 @@ func (l *commandLine) add(parent *cobra.Command, commands any) {
 		}
 	}
 	for field, value := range reflect.ValueOf(commands).Elem().Fields() {
-		cmd := l.command(parent, strings.ToLower(field.Name), field.Tag.Get("help"))
+		name := cmp.Or(field.Tag.Get("name"), strings.ToLower(field.Name))
+		cmd := l.command(parent, name, field.Tag.Get("help"))
 		command := value.Addr().Interface()
 		run, ok := command.(Runner)
 		if !ok && l.Adapt != nil {

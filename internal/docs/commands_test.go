@@ -332,7 +332,7 @@ func (r *reader) command(ctx context.Context, command string) *exec.Cmd {
 	if r.exports != "" { // nothing of a bot with an app id leaves this machine
 		cmd.Env = append(cmd.Env, "BOT_LOGIN_URL=http://127.0.0.1:1", "BOT_OPENID_METADATA_URL=http://127.0.0.1:1")
 	}
-	if strings.Contains(command, " turns") || strings.Contains(command, "bot audit") || strings.Contains(command, "bot knowledge") {
+	if strings.Contains(command, " turns") || strings.Contains(command, "upgrade-check") || strings.Contains(command, "bot audit") || strings.Contains(command, "bot knowledge") {
 		cmd.Env = append(cmd.Env, "REDIS_URL=redis://"+r.redis.Addr())
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
