@@ -15,6 +15,7 @@ import (
 
 	json "github.com/go-json-experiment/json/v1" // which keeps fields that nobody knows, see [activity.Activity]
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/connector"
 )
 
 // This file is the page as a channel: how activities reach the bot, and the connector that the bot
@@ -272,6 +273,23 @@ func (c *chat) members(w http.ResponseWriter, r *http.Request) {
 		all = append(all, memberOf(p))
 	}
 	_ = json.NewEncoder(w).Encode(map[string]any{"members": all}) // the bot is gone if it fails
+}
+
+func (c *chat) member(w http.ResponseWriter, r *http.Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	to, id := c.room(r.PathValue("conversation")), r.PathValue("user")
+	if to == nil {
+		refused(w, http.StatusNotFound, "ConversationNotFound", "the page has no such conversation")
+		return
+	}
+	for _, p := range to.People {
+		if p.ID == id || p.Directory == id {
+			_ = json.NewEncoder(w).Encode(memberOf(p)) // the bot is gone if it fails
+			return
+		}
+	}
+	refused(w, http.StatusNotFound, connector.NoMember, "nobody with this id is in the conversation")
 }
 
 func memberOf(p person) map[string]any {

@@ -452,6 +452,7 @@ func (p *Page) connector(mux *http.ServeMux) {
 	})
 	handle("POST /conversations", c.create)
 	handle("GET /conversations/{conversation}/pagedmembers", c.members)
+	handle("GET /conversations/{conversation}/members/{user}", c.member)
 	handle("GET /teams/{id}", func(w http.ResponseWriter, _ *http.Request) {
 		c.mu.Lock()
 		n := len(c.people)

@@ -370,7 +370,7 @@ func SubmitTo(ctx context.Context, t *Turn, to actions.Recipient, feature, key s
 // account, or their aadObjectId.
 func MemberOf(ctx context.Context, t *Turn, conversation, id string) (activity.Account, error) {
 	there := t.Activity.Reference()
-	there.ActivityID, there.Conversation.ID = "", cmp.Or(conversation, there.Conversation.ID)
+	there.ActivityID, there.Conversation.ID = "", cmp.Or(conversation, t.Activity.Conversation.BaseID())
 	ctx, cancel := context.WithTimeout(ctx, reactWithin)
 	defer cancel()
 	return t.engine.cfg.Channel.Member(ctx, there, id)
