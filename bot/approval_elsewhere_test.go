@@ -284,3 +284,28 @@ func last(t *testing.T, chat *bottest.Chat) bottest.Sent {
 	}
 	return all[len(all)-1]
 }
+
+// TestInbox: /approvals asks again what waits for the person, and lists what they wait for.
+func TestInbox(t *testing.T) {
+	t.Parallel()
+	config, ordered := laptops(actions.Approval{Approvers: []string{"aad-Ben"}})
+	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+		mia, ben := kit.Personal("Mia"), kit.Personal("Ben")
+		ben.Say("/approvals")
+		ben.Expect("No approval waits for you.")
+		kit.Model.Says(orderTwo)
+		mia.Say("order two laptops")
+		mia.ExpectCard("I've asked Ben.")
+		ben.ExpectCard("Asked by Mia.")
+		mia.Say("/approvals")
+		mia.ExpectMatch(`^You wait for approval of:\n\n- Order\. Expires 2000-01-02 `)
+		ben.Say("/approvals")
+		ben.ExpectCard("Asked by Mia.").Press("Approve")
+		mia.Expect("They are on their way.")
+		ben.Say("/approvals")
+		ben.Expect("No approval waits for you.")
+		if *ordered != 2 {
+			t.Errorf("%d ordered", *ordered)
+		}
+	})
+}

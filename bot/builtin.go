@@ -12,6 +12,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions/memory"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/approvals"
 	"github.com/planbot-go/planbot/bot/privacy"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/lazy"
@@ -50,6 +51,7 @@ func (b *builtins) routes() []route {
 		{privacy.IsClick, b.unlessOff(forgetCommand, b.privacy.Clicked)},
 		{func(t *Turn) bool { _, ok := b.own.submittedClick(t); return ok }, b.own.clickedSubmitted},
 		{(*Turn).IsSubmit, submitted},
+		{func(t *Turn) bool { return !b.cfg.AsksNobody && isCommand(approvalsCommand)(t) }, approvals.Inbox},
 		{begins(approveCommand), undecided}, // with an id they decide, before any route
 		{begins(rejectCommand), undecided},
 		{b.isSkillCommand, b.skill},
@@ -202,8 +204,17 @@ func (b *builtins) commandList(t *Turn) string {
 		{memoryCommand, "shows what you asked me to remember, in a personal chat"},
 		{forgetCommand, "deletes everything I keep about you"},
 		{signOutCommand, "signs you out of other services"},
+		{approvalsCommand, "shows the approvals that wait"},
 	}, func(c listedCommand) bool {
-		return slices.Contains(b.cfg.CommandsOff, c.name) || c.name == signOutCommand && !t.SignsIn() || c.name == memoryCommand && !b.cfg.Memory
+		switch c.name {
+		case approvalsCommand:
+			return !b.asks()
+		case signOutCommand:
+			return len(b.cfg.Actions.Connections()) == 0
+		case memoryCommand:
+			return !b.cfg.Memory
+		}
+		return slices.Contains(b.cfg.CommandsOff, c.name)
 	})
 	var s strings.Builder
 	list := func(command string, does texts.Text) {
@@ -280,9 +291,19 @@ func standsAlone(command string) Handler {
 }
 
 const (
-	approveCommand = "/approve"
-	rejectCommand  = "/reject"
+	approveCommand   = "/approve"
+	rejectCommand    = "/reject"
+	approvalsCommand = "/approvals"
 )
+
+// asks reports whether the bot is known to ask for approvals. A policy may do so, too.
+func (b *builtins) asks() bool {
+	needs := len(b.cfg.Approvers) > 0
+	for _, a := range b.cfg.Actions.All() {
+		needs = needs || a.Approval
+	}
+	return needs && !b.cfg.AsksNobody
+}
 
 // undecided handles a decision that does not say about what.
 func undecided(ctx context.Context, t *Turn) error {

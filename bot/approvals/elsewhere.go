@@ -115,12 +115,15 @@ func (a *approval) send(ctx context.Context, t *turn.Turn, to actions.Recipient,
 	}
 	return turn.SubmitTo(ctx, t, to, featureName, key, func(h turn.Holder) {
 		copied := *a
-		copied.Approvers, copied.Deciders, copied.Sent, copied.Alone = nil, nil, nil, false
+		copied.elsewhere()
 		asker := activity.Account{}
 		asker.ID, asker.Name = t.Activity.From.ID, t.Activity.From.Name
 		*visits.Of(h) = visit{Approval: copied, In: t.Activity.Conversation.ID, Asker: asker, Program: turn.Program(t), Over: over}
 	})
 }
+
+// elsewhere takes away what is only for the conversation of the turn.
+func (a *approval) elsewhere() { a.Approvers, a.Deciders, a.Sent, a.Alone = nil, nil, nil, false }
 
 // close says in all chats elsewhere how it ended.
 func (a *approval) close(ctx context.Context, t *turn.Turn) error {
@@ -170,6 +173,58 @@ func (f *asking) visit(ctx context.Context, t *turn.Turn) error {
 		return nil
 	}
 	return t.Send(ctx, a.question(t, v, r.In))
+}
+
+// maxListed limits the approvals that are listed at a time.
+const maxListed = 10
+
+// Inbox is the handler of a command: it asks again what the person may decide, of here and of other conversations, and
+// lists what they wait for here.
+func Inbox(ctx context.Context, t *turn.Turn) error {
+	var ask []*activity.Activity
+	var theirs []string
+	here := t.Activity.Conversation.ID
+	places := []string{here}
+	for _, one := range state.Peek[approvals](t.Conversation).Elsewhere {
+		if !slices.Contains(places, one.In) {
+			places = append(places, one.In)
+		}
+	}
+	for _, in := range places {
+		waiting, err := turn.There(t, in).Waits(ctx, "")
+		if err != nil {
+			return err
+		}
+		for _, w := range waiting {
+			a, ok := w.Pause.(*approval)
+			if !ok || w.Asked == nil || w.For != a.Kind() || a.Decision != nil {
+				continue
+			}
+			v := a.of.viewOf(t)
+			v.Asker, v.Program = w.Asked.From, ""
+			switch {
+			case a.MayDecide(t.Activity.From, v.Asker, conversationOf(t.Activity)) && in == here:
+				ask = append(ask, a.question(t, v, ""))
+			case a.MayDecide(t.Activity.From, v.Asker, conversationOf(t.Activity)):
+				copied := *a
+				copied.elsewhere()
+				ask = append(ask, copied.question(t, v, in))
+			case w.Asked.From.ID == t.Activity.From.ID:
+				theirs = append(theirs, "- "+v.Title(a.Action)+". "+v.Say("Expires %s.", v.Clock(a.Expires)))
+			}
+		}
+	}
+	if left := len(ask) - maxListed; left > 0 {
+		ask = ask[:maxListed]
+		theirs = append(theirs, t.Translate("There are %s more.", count(left)))
+	}
+	switch {
+	case len(theirs) > 0:
+		return t.Send(ctx, append(ask, t.Message(t.Translate("You wait for approval of:")+"\n\n"+strings.Join(theirs, "\n")))...)
+	case len(ask) == 0:
+		return t.Tell(ctx, t.Translate("No approval waits for you."))
+	}
+	return t.Send(ctx, ask...)
 }
 
 // shown notes the card that a visit has sent, at the end of its turn.

@@ -160,7 +160,11 @@ func (d *personData) conversation(ctx context.Context, place turn.Place, scopes 
 			return err
 		}
 	}
-	waiting, err := place.Waits(ctx)
+	owner := d.Activity.From.ID
+	if place.Personal { // nobody else is there
+		owner = ""
+	}
+	waiting, err := place.Waits(ctx, owner)
 	if err != nil {
 		return err
 	}

@@ -478,6 +478,11 @@ func readPlace(t *Turn, member string) Place {
 	}
 }
 
+// There is another conversation of the turn's channel as a place.
+func There(t *Turn, conversation string) Place {
+	return Place{Conversation: conversation, turn: t, to: elsewhereOf(t, conversation)}
+}
+
 // Here is the place that the turn is in.
 func Here(t *Turn) Place {
 	p := readPlace(t, placeHere(t))
@@ -568,12 +573,8 @@ func (p Place) Load(ctx context.Context) ([]*state.Scope, error) {
 	return scopes, err
 }
 
-// Waits lists what waits there for the person, or for anybody if nobody else is there.
-func (p Place) Waits(ctx context.Context) (all []*Waiting, err error) {
-	owner := p.turn.Activity.From.ID
-	if p.Personal {
-		owner = ""
-	}
+// Waits lists what waits there for the person with that id; "": for anybody.
+func (p Place) Waits(ctx context.Context, owner string) (all []*Waiting, err error) {
 	listed, err := waitsOf(ctx, p.turn, queueOf(p.to), owner, isAny)
 	for _, one := range listed {
 		found, fault := p.turn.engine.inbox.Find(ctx, one.Queue, one.ID)
