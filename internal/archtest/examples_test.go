@@ -52,7 +52,6 @@ var withoutExample = map[string]string{
 	"app/viewer.Feature":             ofFull,
 	"actions.Ends":                   "is the other half of Inherit, which has one; actions/lists calls it",
 	"bot/approvals.New":              insideOfBot,
-	"bot/approvals.Inbox":            insideOfBot,
 	"bot/turn.There":                 insideOfBot,
 	"bot/turn.Here":                  insideOfBot,
 	"bot/audit.New":                  insideOfBot,
