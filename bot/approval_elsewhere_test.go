@@ -309,3 +309,20 @@ func TestInbox(t *testing.T) {
 		}
 	})
 }
+
+// TestApproversHere: in a group the card says who of its people may decide; who is not in it is asked elsewhere.
+func TestApproversHere(t *testing.T) {
+	t.Parallel()
+	config, ordered := laptops(actions.Approval{Approvers: []string{"aad-Ben", "aad-Carla"}})
+	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+		kit.Model.Says(orderTwo)
+		team := kit.Group("team", "Mia", "Ben", "Carla")
+		team.Mention("order two laptops")
+		card := team.ExpectCard("Who can decide: Ben, Carla.")
+		card.As("Carla").Press("Approve")
+		team.Expect("They are on their way.")
+		if *ordered != 2 {
+			t.Errorf("%d ordered", *ordered)
+		}
+	})
+}

@@ -45,6 +45,7 @@ type approval struct {
 	Told     int          `json:"told,omitzero"`   // of how many of them the person knows
 	Sent     []sent       `json:"sent,omitempty"`
 	Escalate []escalation `json:"escalate,omitempty"` // those to come
+	Here     []string     `json:"here,omitempty"`     // names of approvers in the conversation; "": not known
 	Alone    bool         `json:"alone,omitzero"`     // nobody who may approve it is in the conversation
 
 	of     *asking
@@ -366,7 +367,7 @@ func (a *approval) choices(v view, mark string) string {
 		return before + v.Say("To take it back, say %s.", reject)
 	}
 	if !a.MayDecide(v.Asker, v.Asker, "") {
-		before += v.Say("Only this bot's approvers can decide.") + " "
+		before += a.whoDecides(v) + " "
 	}
 	if a.Standing {
 		return before + v.Say("Say %s, %s if I should never ask about exactly this again, or %s.", approve, say("/approve", a.ID, "always"), reject)
@@ -390,7 +391,7 @@ func (a *approval) describe(v view, head string) []any {
 		rows = append(rows, small(v.Say("I've asked %s.", v.Asked)))
 	}
 	if len(a.deciders()) > 0 && !a.Alone {
-		rows = append(rows, small(v.Say("Only this bot's approvers can decide.")))
+		rows = append(rows, small(a.whoDecides(v)))
 	}
 	if a.Quorum > 1 {
 		rows = append(rows, small(v.Say("It needs %s approvals.", count(a.Quorum))))
@@ -419,6 +420,14 @@ func (a *approval) inWords(v view) string {
 		s.WriteString("\n\n" + titles.Code(titles.Visible(a.Reason))) // it may include names that strangers chose
 	}
 	return s.String()
+}
+
+// whoDecides says who in the conversation may decide.
+func (a *approval) whoDecides(v view) string {
+	if len(a.Here) == 0 || slices.Contains(a.Here, "") {
+		return v.Say("Only this bot's approvers can decide.")
+	}
+	return v.Say("Who can decide: %s.", strings.Join(a.Here, ", "))
 }
 
 // count is a number of people.

@@ -64,8 +64,9 @@ func isOf(id string, who activity.Account) bool {
 // cannot be reached is left out.
 func (a *approval) route(ctx context.Context, t *turn.Turn, people []string) (here bool, err error) {
 	for _, id := range people {
-		if isHere(ctx, t, id) {
+		if name, ok := isHere(ctx, t, id); ok {
 			here = true
+			a.Here = append(a.Here, plain(name))
 			continue
 		}
 		to := actions.Recipient{User: id}
@@ -91,20 +92,21 @@ func (a *approval) route(ctx context.Context, t *turn.Turn, people []string) (he
 	return here, nil
 }
 
-// isHere reports whether an approver reads the turn's conversation. If the channel does not say, they do.
-func isHere(ctx context.Context, t *turn.Turn, id string) bool {
+// isHere reports whether an approver reads the turn's conversation, and their name; "": it is not known. If the channel
+// does not say, they do.
+func isHere(ctx context.Context, t *turn.Turn, id string) (name string, here bool) {
 	c := &t.Activity.Conversation
 	switch {
 	case strings.HasPrefix(id, threads):
-		return c.BaseID() == id
+		return "", c.BaseID() == id
 	case isOf(id, t.Activity.From):
-		return true
+		return t.Activity.From.Name, true
 	case c.Personal():
-		return false
+		return "", false
 	}
-	_, err := turn.MemberOf(ctx, t, "", id)
+	m, err := turn.MemberOf(ctx, t, "", id)
 	refused, ok := errors.AsType[*connector.Error](err)
-	return !ok || refused.Code != connector.NoMember
+	return m.Name, !ok || refused.Code != connector.NoMember
 }
 
 // send submits a record that asks an approver elsewhere or, at the end, says there how it ended.
@@ -139,11 +141,20 @@ func (a *approval) close(ctx context.Context, t *turn.Turn) error {
 	return nil
 }
 
+// plain is a name for a text in markdown: one with markup in it is shown as code.
+func plain(name string) string {
+	name = titles.Visible(name)
+	if strings.ContainsAny(name, "*_`[]<>|~\\") {
+		return titles.Code(name)
+	}
+	return name
+}
+
 // names are those who were asked elsewhere, in words.
 func names(t *turn.Turn, all []sent) string {
 	var list []string
 	for _, s := range all {
-		list = append(list, cmp.Or(titles.Visible(s.Name), t.Translate("an approver")))
+		list = append(list, cmp.Or(plain(s.Name), t.Translate("an approver")))
 	}
 	return strings.Join(slices.Compact(list), ", ")
 }
@@ -257,7 +268,7 @@ func (c click) elsewhere(here *state.Scope) string {
 func (a *approval) goOn(ctx context.Context, t *turn.Turn) (turn.Next, error) {
 	if a.Told < len(a.Votes) {
 		a.Told = len(a.Votes)
-		return a.waitOn(t, t.Translate("%s approved this. It needs %s approvals.", titles.Visible(a.Votes[a.Told-1].By), count(a.Quorum)))
+		return a.waitOn(t, t.Translate("%s approved this. It needs %s approvals.", plain(a.Votes[a.Told-1].By), count(a.Quorum)))
 	}
 	before := len(a.Sent)
 	further := slices.DeleteFunc(slices.Clone(a.Escalate[0].To), func(id string) bool {
