@@ -22,7 +22,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/app/internal/local"
-	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/bot/signin"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/entra"
@@ -292,7 +292,7 @@ func (p *program) checkIdentity(ctx context.Context, client *connector.Client) c
 }
 
 // checkSignIn asks the token service for a sign-in link of each connection. Nobody gets it.
-func (p *program) checkSignIn(ctx context.Context, client turn.Tokens, names []string) check {
+func (p *program) checkSignIn(ctx context.Context, client signin.Tokens, names []string) check {
 	ref := activity.Reference{ChannelID: activity.Teams}
 	ref.User.ID, ref.Bot.ID, ref.Conversation.ID = "29:doctor", "28:"+p.AppID, "doctor"
 	resource := strings.ReplaceAll(cmp.Or(p.own.Manifest.WebAppResource, manifest.BotResource), "${{BOT_ID}}", p.AppID)

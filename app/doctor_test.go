@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/planbot-go/planbot/activity"
-	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/bot/signin"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/models"
@@ -256,7 +256,7 @@ fail  model     one
 
 // tokenService knows one connection, of which it exchanges tokens for that address.
 type tokenService struct {
-	turn.Tokens
+	signin.Tokens
 	connection, exchanges string
 }
 

@@ -33,6 +33,7 @@ import (
 	"github.com/planbot-go/planbot/bot/heads"
 	"github.com/planbot-go/planbot/bot/privacy"
 	"github.com/planbot-go/planbot/bot/quota"
+	"github.com/planbot-go/planbot/bot/signin"
 	"github.com/planbot-go/planbot/bot/summary"
 	"github.com/planbot-go/planbot/bot/teams"
 	"github.com/planbot-go/planbot/bot/traces"
@@ -109,7 +110,7 @@ type Config struct {
 	Authenticator Authenticator
 	// Tokens signs people in to other services, for actions with [actions.NeedsToken], which require it.
 	// A [connector.Client] does.
-	Tokens turn.Tokens
+	Tokens signin.Tokens
 
 	// Name is what the bot calls itself in its welcome. "": Planbot.
 	Name string
@@ -244,6 +245,7 @@ type Bot struct {
 	cfg     Config
 	routes  routes
 	engine  *turn.Engine
+	signIn  *signin.SignIn
 	privacy *privacy.Privacy
 	views   views
 	fetches fetches
@@ -384,15 +386,17 @@ func New(cfg Config) (*Bot, error) {
 		return nil, err
 	}
 	cfg = b.cfg
+	b.signIn = signin.New(cfg.Tokens, cfg.Actions)
 	features, err := b.features()
 	if err != nil {
 		return nil, fmt.Errorf("bot: %w", err)
 	}
+	features = append(features, b.signIn.Feature())
 	b.privacy = &privacy.Privacy{
-		Store: cfg.Store, Actions: cfg.Actions, Features: features, Requests: cfg.Requests, Facts: cfg.Memory, Audit: cfg.AuditKeep > 0,
+		Store: cfg.Store, Actions: cfg.Actions, Features: features, Requests: cfg.Requests, Facts: cfg.Memory, Audit: cfg.AuditKeep > 0, SignOut: b.signIn.Out,
 	}
 	features = append(features, b.privacy.Feature())
-	b.routes.last = (&builtins{&b.cfg, &b.routes, b.privacy}).routes()
+	b.routes.last = (&builtins{&b.cfg, &b.routes, b.signIn, b.privacy}).routes()
 	clicks, refreshes := cfg.Actions.Clicks()
 	for _, a := range clicks {
 		b.OnCardAction(a.Name, actionClick(a))
@@ -429,7 +433,7 @@ func New(cfg Config) (*Bot, error) {
 		kept *= summary.Room
 	}
 	engine, err := turn.New(turn.Config{
-		Actions: cfg.Actions, Planner: cfg.Planner, Store: cfg.Store, Channel: cfg.Channel, Tokens: cfg.Tokens,
+		Actions: cfg.Actions, Planner: cfg.Planner, Store: cfg.Store, Channel: cfg.Channel,
 		Handler: b.handler, Notice: b.routes.notice, OwnAnswer: func(t *Turn, said string) turn.Answer { return failedInvoke(b, t, said) }, Unread: b.unread, Clicked: decidedClick,
 		Features: features, Policy: cfg.Policy,
 		TurnTimeout: cfg.TurnTimeout, Lease: cfg.Lease, Patience: cfg.Patience,

@@ -14,6 +14,7 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/approvals"
 	"github.com/planbot-go/planbot/bot/privacy"
+	"github.com/planbot-go/planbot/bot/signin"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/lazy"
 	"github.com/planbot-go/planbot/internal/texts"
@@ -30,6 +31,7 @@ const bigTeam = 100
 type builtins struct {
 	cfg     *Config
 	own     *routes
+	signIn  *signin.SignIn
 	privacy *privacy.Privacy
 }
 
@@ -44,7 +46,7 @@ func (b *builtins) routes() []route {
 		{begins(resetCommand), b.unlessOff(resetCommand, standsAlone(resetCommand))},
 		{isCommand(dataCommand), b.unlessOff(dataCommand, b.privacy.Show)},
 		{begins(dataCommand), b.unlessOff(dataCommand, standsAlone(dataCommand))},
-		{isSignOut, b.unlessOff(signOutCommand, signOut)},
+		{b.isSignOut, b.unlessOff(signOutCommand, b.signOut)},
 		{func(t *Turn) bool { return b.cfg.Memory && begins(memoryCommand)(t) }, memories},
 		{saysForget, b.unlessOff(forgetCommand, b.privacy.Yes)},
 		{begins(forgetCommand), b.unlessOff(forgetCommand, b.privacy.Ask)},
@@ -210,7 +212,7 @@ func (b *builtins) commandList(t *Turn) string {
 		case approvalsCommand:
 			return !b.asks()
 		case signOutCommand:
-			return len(b.cfg.Actions.Connections()) == 0
+			return !b.signsIn()
 		case memoryCommand:
 			return !b.cfg.Memory
 		}
@@ -324,11 +326,13 @@ func saysForget(t *Turn) bool {
 	return strings.EqualFold(words, "yes")
 }
 
-func isSignOut(t *Turn) bool { return isCommand(signOutCommand)(t) && t.SignsIn() }
+func (b *builtins) signsIn() bool { return len(b.cfg.Actions.Connections()) > 0 }
+
+func (b *builtins) isSignOut(t *Turn) bool { return isCommand(signOutCommand)(t) && b.signsIn() }
 
 // signOut signs the person out of what actions signed them in to.
-func signOut(ctx context.Context, t *Turn) error {
-	if err := t.SignOut(ctx); err != nil {
+func (b *builtins) signOut(ctx context.Context, t *Turn) error {
+	if err := b.signIn.Out(ctx, t); err != nil {
 		zerolog.Ctx(ctx).Error().Err(err).Msg("the person could not be signed out")
 		return t.Tell(ctx, t.Translate("Sorry, I couldn't sign you out just now. Please try again in a minute."))
 	}

@@ -138,11 +138,14 @@ func teamsRoute(b *Bot, in teams.Invoke) invokeRoute {
 		return bound, nil
 	}
 	r.handle = func(ctx context.Context, t *Turn, value any) (InvokeResponse, error) {
-		response, err := bound(ctx, t, b.fetches.begun(t, value.(teams.Bound)))
+		response, err := bound(ctx, b, t, b.fetches.begun(t, value.(teams.Bound)))
 		signIn, asks := errors.AsType[*teams.SignIn](err)
 		switch {
 		case asks && in.SignIn != nil:
-			link, err := signInLink(ctx, t, signIn)
+			link, err := signIn.URL, error(nil)
+			if link == "" {
+				link, err = b.signIn.Link(ctx, t, signIn.Connection)
+			}
 			if err == nil && b.unread(t) {
 				err = t.TellAlone(ctx, t.Translate("Please sign in first, then send it again: %s", "["+t.Translate("Sign in")+"]("+link+")"))
 			}
@@ -161,11 +164,11 @@ func teamsRoute(b *Bot, in teams.Invoke) invokeRoute {
 }
 
 // bound has the handler answer. If it asks for a sign-in that the person has just done, it is called again.
-func bound(ctx context.Context, t *Turn, h teams.Bound) (r InvokeResponse, err error) {
+func bound(ctx context.Context, b *Bot, t *Turn, h teams.Bound) (r InvokeResponse, err error) {
 	r.Body, r.late, err = h(ctx, t)
 	signIn, asks := errors.AsType[*teams.SignIn](err)
 	if asks && signIn.URL == "" { // Teams repeats the invoke after the sign-in, with a code
-		redeemed, failure := t.RedeemState(ctx, signIn.Connection)
+		redeemed, failure := b.signIn.Redeem(ctx, t, signIn.Connection)
 		if failure != nil {
 			return InvokeResponse{}, failure
 		}
@@ -196,14 +199,6 @@ func tellUnread(ctx context.Context, b *Bot, t *Turn, said string, err error) er
 	return cmp.Or(t.TellAlone(ctx, said), err)
 }
 
-// signInLink returns the page on which a person signs in.
-func signInLink(ctx context.Context, t *Turn, s *teams.SignIn) (string, error) {
-	if s.URL == "" {
-		return t.SignInLink(ctx, s.Connection)
-	}
-	return s.URL, nil
-}
-
 // isAside reports whether the invoke with that value is answered beside its conversation's queue.
 func (r invokeRoute) isAside(value any) bool {
 	c, _ := value.(click)
@@ -216,7 +211,10 @@ func (r invokeRoute) duplicates(a *activity.Activity, code string) []inbox.Dupli
 		return nil
 	}
 	id, lasting := r.same(a)
-	d := inbox.Duplicate{ID: "invoke\n" + a.Name + "\n" + a.Conversation.ID + "\n" + a.From.ID + "\n" + id + code}
+	if code != "" {
+		id += turn.Hash(code)
+	}
+	d := inbox.Duplicate{ID: "invoke\n" + a.Name + "\n" + a.Conversation.ID + "\n" + a.From.ID + "\n" + id}
 	if !lasting {
 		d.For = sameClick
 	}

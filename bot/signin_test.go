@@ -14,7 +14,7 @@ import (
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
-	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/bot/signin"
 	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/models"
@@ -608,7 +608,7 @@ func TestSignInThatIsNoLongerGood(t *testing.T) {
 
 // wideTokens knows what people can give by signing in again.
 type wideTokens struct {
-	turn.Tokens
+	signin.Tokens
 	asked func()
 }
 

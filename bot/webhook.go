@@ -24,6 +24,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/signin"
 	"github.com/planbot-go/planbot/bot/teams"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/connector"
@@ -157,7 +158,7 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, t *Turn) error {
 		if b.deny(w, t, log, list) {
 			return nil
 		}
-	} else if err := b.engine.TakeCode(r.Context(), t); err != nil {
+	} else if err := b.engine.Prepare(r.Context(), t); err != nil {
 		return err
 	}
 	if invoked && turn.Decision(t) == nil {
@@ -197,7 +198,7 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, t *Turn) error {
 			}
 		}
 	}
-	asked, awaited := delivery{Activity: *a, route: route, click: clickOf(t), exchange: turn.ExchangeOf(t), code: turn.CodeOf(t), came: time.Now()}, turn.Awaited(t)
+	asked, awaited := delivery{Activity: *a, route: route, click: clickOf(t), exchange: signin.ExchangeOf(a), code: turn.Secret(t), came: time.Now()}, turn.Awaited(t)
 	var ticket *turn.Ticket
 	if awaited {
 		ticket = b.engine.Expect(t)
@@ -253,7 +254,7 @@ func (b *Bot) answerAside(w http.ResponseWriter, r *http.Request, t *Turn, route
 // handler run again if it runs elsewhere.
 func (b *Bot) answerOrGoOn(w http.ResponseWriter, r *http.Request, t *Turn, route invokeRoute, h teams.Bound, within time.Duration) error {
 	goesOn := turn.Again(t)
-	id, asked := goesOn.ID, delivery{Activity: *goesOn.Activity, route: route, code: turn.CodeOf(goesOn)}
+	id, asked := goesOn.ID, delivery{Activity: *goesOn.Activity, route: route, code: turn.Secret(goesOn)}
 	running, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), b.cfg.TurnTimeout)
 	f, h := b.fetches.begin(id, cancel, h)
 	handle := b.routes.wrap(func(ctx context.Context, t *Turn) error { return route.respond(ctx, t, h) })
@@ -657,8 +658,8 @@ type delivery struct {
 	activity.Activity
 	route    invokeRoute
 	click    string // see [clickOf]
-	exchange string // see [turn.ExchangeOf]
-	code     string // see [turn.CodeOf]
+	exchange string // see [signin.ExchangeOf]
+	code     string // see [turn.Secret]
 	came     time.Time
 }
 

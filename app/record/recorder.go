@@ -27,6 +27,7 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/app/internal/turnlog"
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bot/signin"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/cassette"
@@ -379,7 +380,7 @@ func (v watchedCaller) Permit(a *activity.Activity) error {
 		return nil // it cannot be recorded
 	}
 	if own, err := activity.Decode(raw); err == nil { // a copy, because the turn may change its own
-		turn.Hide(own)
+		signin.Hide(own)
 		if said := own.Said(); code().MatchString(said) {
 			before := own.Text
 			if own.Text = strings.ReplaceAll(before, said, "000000"); own.Text == before { // as entities of HTML

@@ -223,7 +223,7 @@ func message(ctx context.Context, t *turn.Turn, kind string, m *activity.Activit
 		return turn.Refuse("its arguments are too long to be shown to a person for approval")
 	}
 	waiting, err := turn.Waits(ctx, t, kind)
-	if err == nil && waiting >= maxWaiting {
+	if err == nil && len(waiting) >= maxWaiting {
 		err = turn.Refuse("too many approvals are waiting in this conversation")
 	}
 	return err

@@ -8,8 +8,6 @@ package audit
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -88,21 +86,12 @@ var entries = turn.NewSlot[[]Entry](logName)
 // noted adds an entry to the record that the note is about.
 func (a *audit) noted(t *turn.Turn, n *turn.Note) {
 	entry := Entry{
-		At: time.Now().UTC().Truncate(time.Microsecond), What: n.What, Outcome: n.Outcome, Action: n.Action, Entities: digest(n.Of), ID: n.ID,
+		At: time.Now().UTC().Truncate(time.Microsecond), What: n.What, Outcome: n.Outcome, Action: n.Action, Entities: turn.Hash(n.Of), ID: n.ID,
 		Turn: n.Turn(), Account: t.Activity.From.ID, Channel: t.Activity.ChannelID, Conversation: t.Activity.Conversation.ID, By: n.By,
 	}
 	entry.User, entry.Tenant = t.Proved()
 	list := entries.Of(n)
 	*list = append(*list, entry)
-}
-
-// digest is the same for equal JSON values.
-func digest(value any) string {
-	hash := sha256.New()
-	if err := json.NewEncoder(hash).Encode([]any{value}); err != nil { // Encode sorts keys
-		return err.Error() // it came from JSON
-	}
-	return hex.EncodeToString(hash.Sum(nil))
 }
 
 // left sends the record's entries to the log. If Redis is unavailable, the record keeps them and the turn

@@ -28,6 +28,7 @@ type Privacy struct {
 	Requests bool           // other programs ask in the name of people
 	Facts    bool           // people have the bot remember facts
 	Audit    bool           // there is one, which stays
+	SignOut  func(ctx context.Context, t *turn.Turn) error
 }
 
 // Feature tells people of a failure.
@@ -69,7 +70,7 @@ func (p *Privacy) forget(ctx context.Context, t *turn.Turn) error {
 	if err != nil {
 		return err
 	}
-	signedOut := t.SignOut(ctx) // what is kept here goes, whatever the token service says
+	signedOut := p.SignOut(ctx, t) // what is kept here goes, whatever the token service says
 	shared, err := p.shared(ctx, t)
 	if err != nil {
 		return err

@@ -6,9 +6,6 @@ package summary
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"sync"
@@ -88,7 +85,7 @@ func (s *summaries) sumUp(ctx context.Context, t *turn.Turn) error {
 	tokens := t.Usage.PromptTokens + t.Usage.CompletionTokens - before.PromptTokens - before.CompletionTokens
 	zerolog.Ctx(ctx).Info().Int("turns", of).Int("tokens", tokens).Msg("summary of the oldest turns written")
 	return turn.Submit(ctx, t, featureName, func(h turn.Holder) {
-		*slot.Of(h) = written{Text: text, Of: of, Hash: hashOf(history.Summary, history.Turns[:of])}
+		*slot.Of(h) = written{Text: text, Of: of, Hash: turn.Hash(history.Summary, history.Turns[:of])}
 	})
 }
 
@@ -96,17 +93,8 @@ func (s *summaries) sumUp(ctx context.Context, t *turn.Turn) error {
 // /forget.
 func put(_ context.Context, t *turn.Turn) error {
 	s, history := slot.Of(t), state.Of[prompts.History](t.Thread)
-	if s.Of <= len(history.Turns) && hashOf(history.Summary, history.Turns[:s.Of]) == s.Hash {
+	if s.Of <= len(history.Turns) && turn.Hash(history.Summary, history.Turns[:s.Of]) == s.Hash {
 		history.Summarize(s.Text, s.Of)
 	}
 	return nil
-}
-
-// hashOf identifies what a summary is of: equal turns have equal hashes.
-func hashOf(summary string, turns []prompts.Turn) string {
-	hash := sha256.New()
-	if err := json.NewEncoder(hash).Encode([]any{summary, turns}); err != nil {
-		return err.Error() // they came from JSON; no hash equals this
-	}
-	return hex.EncodeToString(hash.Sum(nil))
 }

@@ -98,7 +98,6 @@ type Config struct {
 	Planner Planner
 	Store   *state.Store
 	Channel Channel
-	Tokens  Tokens
 	// Handler returns the handler of the turn's activity, or nil if there is none. It sees the
 	// activity and the text, but no state.
 	Handler func(t *Turn) Handler
@@ -142,7 +141,7 @@ type Engine struct {
 	inbox    *inbox.Inbox
 	workers  *workers
 	answers  sync.Map // record id -> chan []byte: the requests of this process that wait for an answer
-	secrets  sync.Map // record id -> string: of turns that answer a sign-in card, see [Engine.submit]
+	secrets  sync.Map // record id -> string: see [Hide]
 	watchers []func(Event)
 	newer    newer
 	files    *files.Files
@@ -161,11 +160,11 @@ func New(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{cfg: cfg, workers: newWorkers(cfg.MaxTurns), watchers: watchers(cfg.Features, cfg.Log)}
-	e.pauses = map[string]func() Pause{"sign_in": func() Pause { return new(signIn) }}
+	e.pauses = map[string]func() Pause{}
 	for _, f := range cfg.Features {
 		maps.Copy(e.pauses, f.Pauses)
 	}
-	c := files.Config{Attachments: cfg.Attachments, Store: cfg.Store, Channel: cfg.Channel, Cause: cause}
+	c := files.Config{Attachments: cfg.Attachments, Store: cfg.Store, Channel: cfg.Channel, Cause: Cause}
 	if p, ok := cfg.Planner.(interface{ Sees(context.Context) bool }); ok {
 		c.Sees = p.Sees
 	}
@@ -502,7 +501,7 @@ func (e *Engine) NewTurn(a *activity.Activity, raw []byte, trusted, awaited bool
 		rec.Awaited, rec.Answer = true, &Answer{Activities: []jsontext.Value{}}
 	}
 	useRecord(t, rec)
-	hideSecret(t)
+	hideSecrets(t, false)
 	return t
 }
 
@@ -510,7 +509,12 @@ func (e *Engine) newTurn(a *activity.Activity) *Turn {
 	t := &Turn{engine: e, Turn: &actions.Turn{Activity: a, Budget: e.cfg.Budget, Texts: e.cfg.Texts}}
 	t.Notifier, t.Bot, t.Files = notifier{e, t}, t.docs.loadBot, e.files.Of(a)
 	t.UserToken = func(ctx context.Context, connection string) (connector.UserToken, error) {
-		return userToken(ctx, t, connection)
+		for _, f := range e.cfg.Features {
+			if f.Token != nil {
+				return f.Token(ctx, t, connection)
+			}
+		}
+		return connector.UserToken{}, connector.ErrNoTokenService
 	}
 	t.Team = func(ctx context.Context) (connector.Team, error) {
 		id := a.TeamID()
@@ -541,27 +545,21 @@ func (e *Engine) tell(id string, answer []byte) {
 	}
 }
 
-// TakeCode makes a message that is nothing but six digits the code of its person, if they are about to
-// sign in. Call it before [Engine.Accept]. The error is that of the store.
-func (e *Engine) TakeCode(ctx context.Context, t *Turn) error {
-	if !t.IsMessage() || !sixDigits().MatchString(t.Text) || !t.SignsIn() {
-		return nil
+// Prepare has the features see a turn before [Engine.Accept]. The error is that of the store.
+func (e *Engine) Prepare(ctx context.Context, t *Turn) error {
+	for _, f := range e.cfg.Features {
+		if f.Accept == nil {
+			continue
+		}
+		if err := f.Accept(ctx, t); err != nil {
+			return fmt.Errorf("feature %s: %w", f.Name, err)
+		}
 	}
-	queue := conversationKey(t)
-	flows, err := pendingIn(ctx, t, queue, t.Activity.From.ID)
-	if err == nil && len(flows) == 0 {
-		flows, err = unsettledIn(ctx, t, queue)
-	}
-	if err != nil || len(flows) == 0 {
-		return err
-	}
-	code := t.Text
-	a := t.Activity
-	a.Name, a.Entities, a.Attachments, a.Value = typedCode, nil, nil, nil
-	hideSecret(t)
-	t.secret = code
 	return nil
 }
+
+// secretFor is how long a secret is kept for a turn that this process could not start at once.
+const secretFor = time.Minute
 
 // Aside runs an invoke's handler at once, without waiting for the conversation's queue, and returns
 // its answer. The turn is read-only: it has the last saved state, or none after [LeaveState],
@@ -591,7 +589,7 @@ func (e *Engine) Aside(ctx context.Context, within time.Duration, t *Turn, h Han
 		answer, err := answerAside(running, t, h)
 		seeAnswered(t, answer, err, began)
 		if err != nil {
-			t.Log().Error().Str("error", cause(err)).Str("invoke", t.Activity.Name).Msg("invoke not answered as it should be")
+			t.Log().Error().Str("error", Cause(err)).Str("invoke", t.Activity.Name).Msg("invoke not answered as it should be")
 		}
 		end(err)
 		done <- outcome{answer, err}
@@ -640,7 +638,7 @@ func (e *Engine) Request(ctx context.Context, r actions.Request) (id string, err
 	}
 	n := actions.Notice{To: known.recipient(), Run: requestRun}
 	if r.Key != "" {
-		n.Key = "request\n" + hashOf(r.Subject, r.Key)
+		n.Key = "request\n" + Hash(r.Subject, r.Key)
 	}
 	return e.notify(ctx, &post{Notice: n, request: &request{Subject: r.Subject, Person: r.Person, By: r.By, Action: action.Name, Entities: raw}})
 }
@@ -746,7 +744,7 @@ func (e *Engine) NoteDeleted(ctx context.Context, t *Turn, duplicate string) err
 const deletedMark = "deleted-"
 
 // deletedBy is what is kept for the messages of the person.
-func deletedBy(a *activity.Activity) string { return deletedMark + hashOf(a.From.ID)[:16] }
+func deletedBy(a *activity.Activity) string { return deletedMark + Hash(a.From.ID)[:16] }
 
 // Count tells the features that something happened. id is the turn's; "": it is about no turn.
 func (e *Engine) Count(id, what, how string) { e.countFor(id, what, how, 0) }

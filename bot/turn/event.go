@@ -148,9 +148,6 @@ func watched(t *Turn) bool { return len(t.engine.watchers) > 0 }
 
 // seeReceived returns what tells of the activity. It may be called when the turn runs already.
 func seeReceived(t *Turn) func(duplicate, dropped string) {
-	if !watched(t) {
-		return func(string, string) {}
-	}
 	e, id, raw, text := t.engine, t.ID, t.rec.Activity, t.Text
 	return func(duplicate, dropped string) {
 		e.see(Event{Turn: id, Received: &Received{Activity: raw, Text: text, Duplicate: duplicate, Dropped: dropped}})
@@ -173,9 +170,6 @@ func seeCalled(t *Turn, c *call, index int, again, unknown bool) {
 }
 
 func seeSaved(t *Turn, raw []byte, began time.Time, err error) {
-	if !watched(t) {
-		return
-	}
 	seen := &Saved{Record: raw, Took: time.Since(began)}
 	if err != nil {
 		seen.Err = err.Error()

@@ -44,7 +44,7 @@ func (e *deadLetter) Error() string {
 	if e.err == nil {
 		return e.reason
 	}
-	return e.reason + ": " + cause(e.err)
+	return e.reason + ": " + Cause(e.err)
 }
 
 func (e *deadLetter) Unwrap() error { return e.err }
@@ -129,8 +129,8 @@ func explain(t *Turn, failure error) texts.Text {
 	}
 }
 
-// cause is what the log may include of an error: nothing that a person, a model or a channel wrote.
-func cause(err error) string {
+// Cause is what the log may include of an error: nothing that a person, a model or a channel wrote.
+func Cause(err error) string {
 	var noPlan *plan.Fault
 	var entity *actions.EntityError
 	var refused *connector.Error

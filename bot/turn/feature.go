@@ -33,6 +33,11 @@ import (
 type Feature struct {
 	// Name is unique in a bot, and is the name of the feature's [Slot], if it has one.
 	Name string
+	// Hides sees what comes in before it is stored or logged, and may take a secret out of the activity, see [Hide].
+	// stored says that a turn is about to be stored for what is first answered at once.
+	Hides func(t *Turn, stored bool)
+	// Accept is called before a turn is stored, and may change its activity. An error refuses the request.
+	Accept func(ctx context.Context, t *Turn) error
 	// Begin is called before a turn plans for the first time, and again if it runs again.
 	Begin func(ctx context.Context, t *Turn) error
 	// Plan wraps the planner. next makes the plan; its error is the planner's, such as a
@@ -48,6 +53,10 @@ type Feature struct {
 	// called any number of times, and for calls that do not come next, so it changes nothing. An error of [Refuse]
 	// fails the call. A call that needs an approval is refused if no feature returns a pause or grants it.
 	Ready func(ctx context.Context, t *Turn, c *Pending) (Pause, error)
+	// Called sees what came of each call, before that is saved, and returns why it failed; nil: it did not.
+	Called func(ctx context.Context, t *Turn, a *actions.Action, err error) error
+	// Token is [actions.Turn.UserToken]. A call of an action that needs a token is refused if no feature has it.
+	Token func(ctx context.Context, t *Turn, connection string) (connector.UserToken, error)
 	// Asks returns the pause in which a person is asked what a call wants to know, see [actions.Ask].
 	Asks func(t *Turn, q Question) Pause
 	// Pauses makes the pauses of each kind, to be decoded. The record keeps them as members with these names.
@@ -188,7 +197,7 @@ func leave(ctx context.Context, t *Turn) (err error) {
 		}
 	}
 	if err == nil {
-		err = t.rec.slots.fault
+		err = t.rec.fault
 	}
 	return err
 }
@@ -236,7 +245,10 @@ func Refuse(format string, args ...any) error { return &refusal{fmt.Sprintf(form
 // the rest of the turn. A turn that runs again gets the slot of its last save; taking back what a failed
 // call changed in state leaves slots alone. A value that cannot be decoded makes the turn a dead letter,
 // and so is never overwritten. What an absent feature kept stays as it is.
-type Slot[T any] struct{ name string }
+type Slot[T any] struct {
+	name   string
+	ofPlan bool
+}
 
 // maxSlot is how many bytes of JSON a slot may have.
 const maxSlot = 64 << 10
@@ -250,7 +262,16 @@ func NewSlot[T any](name string) *Slot[T] {
 	if name == "" || slices.Contains(ownSlots, strings.ToLower(name)) || recordHas(reflect.TypeFor[Record](), name) {
 		panic(fmt.Sprintf("a slot cannot be called %q", name))
 	}
-	return &Slot[T]{name}
+	return &Slot[T]{name: name}
+}
+
+// NewPlanSlot returns a slot that is kept for as long as the turn plans. It has a member of that name in the record's
+// run.
+func NewPlanSlot[T any](name string) *Slot[T] {
+	if recordHas(reflect.TypeFor[Run](), name) {
+		panic(fmt.Sprintf("a slot of a plan cannot be called %q", name))
+	}
+	return &Slot[T]{name: name, ofPlan: true}
 }
 
 // recordHas reports whether a record has a member of that name.
@@ -271,21 +292,33 @@ type Holder interface{ record() *Record }
 
 // Of returns the value of the slot, to be read and changed. It is a zero T if nothing was kept.
 func (s *Slot[T]) Of(h Holder) *T {
-	all := &h.record().slots
+	all := s.in(h)
 	for _, open := range all.open {
 		if open.name == s.name {
 			return open.value.(*T)
 		}
 	}
 	value := new(T)
-	if raw := h.record().Slots[s.name]; raw != nil {
+	if raw := all.Slots[s.name]; raw != nil {
 		if err := json.Unmarshal(raw, value); err != nil {
-			all.fault = &deadLetter{reason: "what the feature " + s.name + " kept cannot be decoded", err: err}
+			h.record().fault = &deadLetter{reason: "what the feature " + s.name + " kept cannot be decoded", err: err}
 			value = new(T)
 		}
 	}
 	all.open = append(all.open, openSlot{s.name, value})
 	return value
+}
+
+// in is where the slot is kept; of a plan that is over, nowhere.
+func (s *Slot[T]) in(h Holder) *kept {
+	rec := h.record()
+	switch {
+	case !s.ofPlan:
+		return &rec.kept
+	case rec.Run == nil:
+		return &kept{}
+	}
+	return &rec.Run.kept
 }
 
 // Local is what a feature keeps of a turn in this process. It outlives a rerun, and is lost with the process.
@@ -296,6 +329,8 @@ func NewLocal[T any]() *Local[T] { return new(Local[T]) }
 
 // Of returns the value for the turn, to be read and changed: a zero T at first.
 func (l *Local[T]) Of(t *Turn) *T {
+	t.localsMu.Lock()
+	defer t.localsMu.Unlock()
 	for _, known := range t.locals {
 		if known.of == l {
 			return known.value.(*T)
@@ -323,7 +358,7 @@ func Go(t *Turn, within time.Duration, f func(context.Context) error) bool {
 		ctx = contextOf(connector.ForCaller(ctx, t.Activity.CallerApp()), t)
 		err := safely(t, func() error { return f(ctx) })
 		if err != nil {
-			zerolog.Ctx(ctx).Warn().Str("error", cause(err)).Msg("what was to be done after a turn is not done")
+			zerolog.Ctx(ctx).Warn().Str("error", Cause(err)).Msg("what was to be done after a turn is not done")
 		}
 		settleAccounts(ctx, t)
 	}()
@@ -392,22 +427,18 @@ func submitter(features []Feature, rec *Record, a *activity.Activity) string {
 
 // Peek returns the value of the slot, to be read and not changed: a zero T if nothing was kept.
 func (s *Slot[T]) Peek(h Holder) (value T) {
-	rec := h.record()
-	for _, open := range rec.slots.open {
-		if open.name == s.name {
-			return *open.value.(*T)
-		}
-	}
-	if rec.Slots[s.name] != nil {
+	all := s.in(h)
+	if all.Slots[s.name] != nil || slices.ContainsFunc(all.open, func(open openSlot) bool { return open.name == s.name }) {
 		return *s.Of(h)
 	}
 	return value
 }
 
-// slots are those of a record that are in use.
-type slots struct {
-	open  []openSlot
-	fault error // one cannot be decoded: the record must not be saved
+// kept is what features keep, by name, each a member of the record. Those of absent features are among them.
+type kept struct {
+	Slots map[string]jsontext.Value `json:",embed"`
+	open  []openSlot                // in use
+	fault error                     // one cannot be decoded: the record must not be saved
 }
 
 type openSlot struct {
@@ -417,10 +448,15 @@ type openSlot struct {
 
 // closeSlots encodes the slots that are in use.
 func (r *Record) closeSlots() error {
-	if r.slots.fault != nil {
-		return r.slots.fault
+	err := cmp.Or(r.fault, r.kept.close())
+	if err == nil && r.Run != nil {
+		err = r.Run.kept.close()
 	}
-	for _, open := range r.slots.open {
+	return err
+}
+
+func (r *kept) close() error {
+	for _, open := range r.open {
 		raw, err := plainjson.Marshal(open.value)
 		switch {
 		case err != nil:

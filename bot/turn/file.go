@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -51,8 +52,8 @@ type offeredFile struct {
 }
 
 var (
-	offered   = &Slot[offeredFile]{"file"} // in the record that waits for an answer
-	uploading = &Slot[upload]{"upload"}    // in that of the turn that brings the answer
+	offered   = &Slot[offeredFile]{name: "file"} // in the record that waits for an answer
+	uploading = &Slot[upload]{name: "upload"}    // in that of the turn that brings the answer
 )
 
 // sendFile is [Turn.SendFile].
@@ -61,7 +62,7 @@ func sendFile(ctx context.Context, t *Turn, f actions.File) error {
 	if checked.Failed() {
 		return &refusal{checked.Text()}
 	}
-	card, err := offerFile(ctx, t, checked.Files()[0], hashOf(t.ID, len(t.rec.Sent)))
+	card, err := offerFile(ctx, t, checked.Files()[0], Hash(t.ID, len(t.rec.Sent)))
 	if err != nil {
 		return err
 	}
@@ -219,14 +220,11 @@ func takeFile(ctx context.Context, t *Turn, c FileConsent) error {
 		if err != nil {
 			return err
 		}
-		switch {
-		case asked.From.ID != t.Activity.From.ID || asked.Conversation.ID != t.Activity.Conversation.ID:
+		if asked.From.ID != t.Activity.From.ID || asked.Conversation.ID != t.Activity.Conversation.ID {
 			log.Warn().Str("audit", "file").Msg("an answer to somebody else's file")
 			return nil
 		}
-		if t.Activity.Locale == "" {
-			t.Activity.Locale = asked.Locale
-		}
+		t.Activity.Locale = cmp.Or(t.Activity.Locale, asked.Locale)
 	}
 	up := uploading.Of(t)
 	if up.Outcome == "" {
@@ -234,7 +232,7 @@ func takeFile(ctx context.Context, t *Turn, c FileConsent) error {
 			err = t.engine.cfg.Channel.CheckUpload(ctx, c.UploadInfo.UploadURL)
 		}
 		if err != nil { // nothing was sent, so the file waits for another answer
-			log.Warn().Str("error", cause(err)).Msg("a person's app named an address that no file may go to")
+			log.Warn().Str("error", Cause(err)).Msg("a person's app named an address that no file may go to")
 			all := tellOfFile(ctx, t, nil, c, t.Translate(notThere, titles.Code(titles.Visible(file.Name))))
 			all[len(all)-1].Attachments = []activity.Attachment{offerCard(rec.ID, file.Name, "", file.Size)}
 			return t.Send(ctx, all...)
@@ -289,7 +287,7 @@ func uploadFile(ctx context.Context, t *Turn, address string, rec Record, queue 
 	if putsOff(t, err) {
 		return "", err
 	}
-	zerolog.Ctx(ctx).Warn().Str("error", cause(err)).Msg("a file was not uploaded")
+	zerolog.Ctx(ctx).Warn().Str("error", Cause(err)).Msg("a file was not uploaded")
 	return uploadFailed, nil
 }
 

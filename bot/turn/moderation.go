@@ -101,19 +101,19 @@ func screenTexts(ctx context.Context, x *execution, list []string, write func(ma
 		return "", err
 	case err != nil:
 		x.Count(CountModeration, "let_through")
-		zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("a text could not be judged and is let through")
+		zerolog.Ctx(ctx).Error().Str("error", Cause(err)).Msg("a text could not be judged and is let through")
 	case verdict.Flagged():
 		x.Count(CountModeration, "flagged")
 		for i := range may {
 			may[i] = !verdict.Has(i)
 		}
-		zerolog.Ctx(ctx).Warn().Strs("kinds", []string{string(moderation.Document)}).Strs("categories", verdict.Categories).Str("hash", hashOf(list)).
+		zerolog.Ctx(ctx).Warn().Strs("kinds", []string{string(moderation.Document)}).Strs("categories", verdict.Categories).Str("hash", Hash(list)).
 			Msg("left out by moderation")
 	default:
 		x.Count(CountModeration, "passed")
 	}
 	text := write(may)
-	x.screened.Store(hashOf(moderation.Document, text)[:32], true)
+	x.screened.Store(Hash(moderation.Document, text)[:32], true)
 	return text, nil
 }
 
@@ -267,9 +267,9 @@ func judgePieces(ctx context.Context, x *execution, all []moderation.Piece) erro
 		known = x.rec.Run.Judged
 	}
 	all = slices.DeleteFunc(all, func(p moderation.Piece) bool {
-		hash := hashOf(p.Kind, p.Text)[:32]
+		hash := Hash(p.Kind, p.Text)[:32]
 		if len(p.Picture) > 0 {
-			hash = hashOf(p.Kind, sha256.Sum256(p.Picture))[:32]
+			hash = Hash(p.Kind, sha256.Sum256(p.Picture))[:32]
 		}
 		_, screened := x.screened.Load(hash)
 		skip := strings.TrimSpace(p.Text) == "" && len(p.Picture) == 0 || screened || slices.Contains(known, hash) || slices.Contains(asked, hash)
@@ -294,7 +294,7 @@ func judgePieces(ctx context.Context, x *execution, all []moderation.Piece) erro
 		return err
 	case err != nil:
 		x.Count(CountModeration, "let_through")
-		zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("a text could not be judged and is let through")
+		zerolog.Ctx(ctx).Error().Str("error", Cause(err)).Msg("a text could not be judged and is let through")
 	case verdict.Flagged():
 		x.Count(CountModeration, "flagged")
 		return withholdFlagged(ctx, x, all, verdict, asked)
@@ -334,7 +334,7 @@ func withholdFlagged(ctx context.Context, x *execution, all []moderation.Piece, 
 	}
 	kind := all[0].Kind
 	kinds = slices.Compact(kinds)
-	zerolog.Ctx(ctx).Warn().Strs("kinds", kinds).Strs("categories", verdict.Categories).Str("hash", hashOf(asked)).Msg("flagged by moderation")
+	zerolog.Ctx(ctx).Warn().Strs("kinds", kinds).Strs("categories", verdict.Categories).Str("hash", Hash(asked)).Msg("flagged by moderation")
 	NoteFor(x.Turn, &x.rec, Note{
 		What: "moderation", Outcome: "flagged", Action: strings.Join(verdict.Categories, ","), Of: asked, ID: strings.Join(kinds, ","),
 	})
@@ -377,7 +377,7 @@ func judgeEdited(ctx context.Context, x *execution, text string) (string, error)
 	case is[*stopError](err):
 		return withheldText, nil
 	case errors.Is(err, moderation.ErrUnjudged):
-		zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("the words of an edited message could not be judged and are withheld")
+		zerolog.Ctx(ctx).Error().Str("error", Cause(err)).Msg("the words of an edited message could not be judged and are withheld")
 		return withheldText, nil
 	}
 	return "", err

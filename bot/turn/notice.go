@@ -353,7 +353,7 @@ func (e *Engine) listNotice(ctx context.Context, a *activity.Activity, owner str
 func (p *post) key(messages []jsontext.Value) string {
 	key := p.Key
 	if key == "" && p.attempt != "" {
-		key = "call\n" + p.attempt + "\n" + hashOf(messages, p.Run, p.Text, p.Every, p.Zone)
+		key = "call\n" + p.attempt + "\n" + Hash(messages, p.Run, p.Text, p.Every, p.Zone)
 	}
 	if p.Every != "" {
 		key = everyKey + key

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
@@ -56,6 +57,7 @@ type Pending struct {
 	Approval actions.Approval // what the policy wants
 	// Granted says that a person has approved the call. Ready may set it.
 	Granted bool
+	Begun   bool // an earlier process may have made it
 
 	exec *execution
 	call *call
@@ -90,16 +92,14 @@ type Given struct {
 	Click      string         `json:"click,omitempty"` // the activity that answered
 }
 
-// forCall is what the call gets when it is made again. nil: it has not asked, or has no answer yet. q may be nil.
-func (q *Question) forCall() *actions.Answer {
-	if q == nil || q.Given == nil {
-		return nil
-	}
-	return &actions.Answer{Values: q.Given.Values, Declined: q.Given.Declined, Unanswered: q.Given.Unanswered, State: q.State}
-}
-
 // Reply is what an activity answers to a pause, see [Feature].Reads.
 type Reply struct {
+	// Queue is that of its turn, beside the conversation's; "": that of decisions.
+	Queue string
+	// Handle is the handler of its turn, if the feature finds the turn that waits, and wakes it. nil: the fields below say
+	// how.
+	Handle Handler
+
 	Pause string // its id
 	Alone bool   // only the person of the reply reads why it does not count
 	// Elsewhere returns the conversation in which the turn waits, from the state of the reply's; nil or "": the same.
@@ -116,14 +116,29 @@ type Reply struct {
 // Waiting is a turn that waits, as another turn finds it. A reply finds no For and no times.
 type Waiting struct {
 	Turn         string // its id
+	Owner        string // who was asked
 	For          string
 	Since, Until time.Time
 	Pause        Pause              // nil: it waits for no answer, or no feature of this bot has its kind
 	Asked        *activity.Activity // what it answers
 	Record       *Record
+
+	queue state.Key
 }
 
 func (w *Waiting) record() *Record { return w.Record }
+
+// waitingOf is the turn of a record that answers asked. Pause is there also if it waits for something else just now.
+func waitingOf(t *Turn, rec *Record, asked *activity.Activity) *Waiting {
+	w := &Waiting{Turn: rec.ID, Asked: asked, Record: rec, queue: conversationKey(t)}
+	if asked != nil {
+		w.Owner = asked.From.ID
+	}
+	if rec.Wait != nil {
+		w.Pause = rec.Wait.open(t.engine.pauses)
+	}
+	return w
+}
 
 // errChanged ends an approved turn if the bot has changed meanwhile and would do something else
 // than the person saw.
@@ -135,7 +150,7 @@ func (x *execution) allow(ctx context.Context, c *call, approved string) error {
 	if c.err != nil {
 		return nil
 	}
-	p := &Pending{Call: x.describe(c), exec: x, call: c}
+	p := &Pending{Call: x.describe(c), Begun: x.mayHaveStarted > 0, exec: x, call: c}
 	var err error
 	p.Approval, err = x.policy(ctx, p.Call)
 	if is[*refusal](err) {
@@ -170,6 +185,11 @@ func (x *execution) allow(ctx context.Context, c *call, approved string) error {
 		}
 	}
 	c.granted = p.Granted
+	if c.action.Connection != "" && !p.Begun && !x.engine.has(func(f *Feature) bool { return f.Token != nil }) {
+		zerolog.Ctx(ctx).Error().Str("action", c.action.Name).Msg("a call is refused: no feature of this bot signs people in")
+		c.err = Refuse("%s needs a sign-in, and this bot cannot sign people in", c.action.Name)
+		return nil
+	}
 	if c.pause == nil && (c.granted || !p.Approval.Required) {
 		return nil
 	}
@@ -221,7 +241,7 @@ func CallHash(ctx context.Context, t *actions.Turn, c actions.Call, bind string)
 	if c.Action.Source != (actions.Source{}) {
 		parts = append(parts, c.Action.Source)
 	}
-	return hashOf(parts...), nil
+	return Hash(parts...), nil
 }
 
 // ask has a person asked, for the next call. Once the message is sent, the record waits.
@@ -291,10 +311,24 @@ func Approved(t *Turn, p Pause, action, hash string) Next {
 
 // Rejected does not make the call, and tells the person if there is nothing else to tell.
 func Rejected(t *Turn, p Pause, action string) (Next, error) {
+	t.rec.Run.Decided = &decidedCall{Action: action}
+	return Without(t, p, action, rejected, func(said string) []*activity.Activity { return messagesOf(t, said) })
+}
+
+// Without is [Rejected] for a call that is not made because of why. say makes the messages from what there is to tell.
+func Without(t *Turn, p Pause, action, why string, say func(said string) []*activity.Activity) (Next, error) {
 	x := t.exec
-	if x.owesAfter() {
-		t.rec.Run.Decided = &decidedCall{Action: action}
-		return x.goOnWithout(p, rejected), nil
+	if x.owesAfter() { // the planner plans again, with what was done before the call that waited, and why that is not made
+		run := x.rec.Run
+		x.replaceNote(p, "")
+		run.Steps++
+		c := x.check(run.Progress.Next)
+		c.result = actions.Fail("%s", why)
+		x.record(&c)
+		x.leaveOut()
+		run.Progress = nil
+		x.since.progressed = true
+		return saveThen(planning), nil
 	}
 	if r := requestOf(t); r != nil {
 		r.Status = actions.RequestRejected
@@ -302,7 +336,7 @@ func Rejected(t *Turn, p Pause, action string) (Next, error) {
 	said := x.wontDo(action)
 	x.replaceNote(p, "["+said+"]")
 	t.rec.Run = nil
-	return t.put(messagesOf(t, said))
+	return t.put(say(said))
 }
 
 // WaitOn waits on for p, and first sends the messages.
@@ -324,10 +358,10 @@ func Expired(t *Turn, p Pause, note string) Next {
 	return goOnTo(done)
 }
 
-// Answered makes the call again that asked q, with what was given.
+// Answered makes the call that waited. If it asked q, it gets what was given.
 func Answered(t *Turn, p Pause, q *Question) Next {
 	t.exec.replaceNote(p, "")
-	t.rec.Run.Question = q
+	t.rec.Run.Question = cmp.Or(q, t.rec.Run.Question)
 	t.since.progressed = true
 	return goOnTo(running)
 }
@@ -348,21 +382,6 @@ func (x *execution) wontDo(action string) string {
 		return x.Translate("OK, I won't do this: %s. I also won't do what came after it: %s.", Title(x.Turn, action), rest)
 	}
 	return x.Translate("OK, I won't do this: %s.", Title(x.Turn, action))
-}
-
-// goOnWithout has the planner plan again, with what was done before the call that waited, and why that
-// is not made.
-func (x *execution) goOnWithout(p Pause, why string) Next {
-	run := x.rec.Run
-	x.replaceNote(p, "")
-	run.Steps++
-	c := x.check(run.Progress.Next)
-	c.result = actions.Fail("%s", why)
-	x.record(&c)
-	x.leaveOut()
-	run.Progress = nil
-	x.since.progressed = true
-	return saveThen(planning)
 }
 
 // rest names the actions after the rejected one, which do not run either.
@@ -386,7 +405,7 @@ func Redraw(ctx context.Context, t *Turn, message string, m *activity.Activity) 
 	ctx, cancel := context.WithTimeout(ctx, reactWithin)
 	defer cancel()
 	if err := t.engine.cfg.Channel.Update(ctx, t.Activity.Reference(), message, m); err != nil {
-		zerolog.Ctx(ctx).Info().Str("error", cause(err)).Msg("the message that asked was not updated")
+		zerolog.Ctx(ctx).Info().Str("error", Cause(err)).Msg("the message that asked was not updated")
 	}
 }
 
@@ -464,81 +483,50 @@ func (r *Reply) queue(ctx context.Context, t *Turn) (state.Key, error) {
 
 // queued refuses a reply with what another one has decided, whose record is still in its queue.
 func (r *Reply) queued(ctx context.Context, t *Turn, queue state.Key) error {
-	all, err := t.engine.inbox.Records(ctx, queue)
-	if err != nil {
+	var found error
+	err := eachRecord(ctx, t, queue, "", func(rec *Record, _ *activity.Activity) {
+		w := waitingOf(t, rec, t.Activity)
+		if found != nil || !isAnswered(w.Pause) {
+			return
+		}
+		if ours, refusal := r.Take(ctx, t, w); ours {
+			found = Refuse("%s", refusal)
+		}
+	})
+	if err = cmp.Or(err, found); err != nil {
 		return err
-	}
-	for _, raw := range all {
-		rec, err := Decode(raw)
-		if err != nil || rec.Wait == nil {
-			continue
-		}
-		w := &Waiting{Turn: rec.ID, Pause: rec.Wait.open(t.engine.pauses), Asked: t.Activity, Record: &rec}
-		if !isAnswered(w.Pause) {
-			continue
-		}
-		ours, refusal := r.Take(ctx, t, w)
-		if ours {
-			return Refuse("%s", refusal)
-		}
 	}
 	return r.past(ctx, t, queue, false)
 }
 
 func (r *Reply) deliverOnce(ctx context.Context, t *Turn, queue state.Key) error {
-	e := t.engine
-	running, err := e.inbox.Queued(ctx, queue) // ask before Find: the record may begin to wait in between
+	e, own := t.engine, t.Activity.Locale
+	running, err := e.inbox.Queued(ctx, queue) // ask before the record is looked for: it may begin to wait in between
 	if err != nil {
 		return err
 	}
-	found, err := e.inbox.Find(ctx, queue, r.Pause[:min(len(r.Pause), idLen)])
-	if errors.Is(err, inbox.ErrNoRecord) {
-		return r.past(ctx, t, queue, running > 0)
-	}
-	if err != nil {
-		return err
-	}
-	rec, err := Decode(found.Record)
-	if err != nil {
-		return err
-	}
-	asked, err := rec.Read()
-	if err != nil {
-		return err
-	}
-	own := t.Activity.Locale
-	t.Activity.Locale = cmp.Or(own, asked.Locale)
-	w := &Waiting{Turn: rec.ID, Pause: rec.Wait.open(e.pauses), Asked: asked, Record: &rec}
-	ours, refusal := false, ""
-	if w.Pause != nil && string(rec.Wait.For) == w.Pause.Kind() {
+	w := &Waiting{Turn: r.Pause[:min(len(r.Pause), idLen)], queue: queue}
+	answer, here, ours, refusal := Answer{}, queue == conversationKey(t), false, ""
+	found, err := wake(ctx, t, w, here, func() bool { // the click just proved its address
+		t.Activity.Locale = cmp.Or(own, w.Asked.Locale)
 		ours, refusal = r.Take(ctx, t, w)
-	}
-	if !ours {
+		if here && repliesInResponse(t) {
+			w.Record.Awaited, w.Record.Answer, answer.Follows = true, &Answer{Activities: t.rec.Answer.Activities}, w.Turn
+		}
+		return ours && refusal == ""
+	})
+	switch {
+	case errors.Is(err, inbox.ErrNoRecord) && found:
+		return errNotYet
+	case errors.Is(err, inbox.ErrNoRecord):
+		return r.past(ctx, t, queue, running > 0)
+	case err != nil:
+		return err
+	case !ours:
 		t.Activity.Locale = own
 		return r.past(ctx, t, queue, false)
-	}
-	if refusal != "" {
+	case refusal != "":
 		return Refuse("%s", refusal)
-	}
-	here := queue == conversationKey(t)
-	if here {
-		rec.Caller = t.rec.Caller // the click just proved its address
-		rec.Caller.ServiceURL = t.Activity.ServiceURL
-	}
-	rec.Awaited, rec.Answer = false, nil
-	answer := Answer{}
-	if here && repliesInResponse(t) {
-		rec.Awaited, rec.Answer, answer.Follows = true, &Answer{Activities: t.rec.Answer.Activities}, rec.ID
-	}
-	raw, err := rec.Encode()
-	if err == nil {
-		err = e.inbox.Wake(ctx, found, raw)
-	}
-	if errors.Is(err, inbox.ErrNoRecord) {
-		return errNotYet
-	}
-	if err != nil {
-		return err
 	}
 	card := r.Taken(ctx, t, w)
 	if t.Activity.Type == activity.Invoke {
@@ -564,8 +552,111 @@ func (r *Reply) past(ctx context.Context, t *Turn, queue state.Key, running bool
 	return Refuse("%s", said)
 }
 
-// Waits counts the pauses of that kind in the turn's conversation.
-func Waits(ctx context.Context, t *Turn, kind string) (int, error) {
-	all, err := waitsOf(ctx, t, conversationKey(t), "", func(k waitKind) bool { return string(k) == kind })
-	return len(all), err
+// Waits lists the pauses of that kind in the turn's conversation: of those that have a method Listed, Pause is there.
+func Waits(ctx context.Context, t *Turn, kind string) (all []*Waiting, err error) {
+	listed, err := waitsOf(ctx, t, conversationKey(t), "", isOne(waitKind(kind)))
+	for _, one := range listed {
+		w := readWait(one)
+		all = append(all, &Waiting{Turn: one.ID, Owner: w.Owner, For: kind, Until: w.Until, Pause: w.open(t.engine.pauses), queue: one.Queue})
+	}
+	return all, err
+}
+
+// Await is [Waits] once that is enough, nothing runs that may be about to wait, or the time is up. Then the pauses of
+// the turn's person that do not wait just now are among them: what asks is about to be sent, or the answer is being
+// told. They cannot be woken.
+func Await(ctx context.Context, t *Turn, kind string, within time.Duration, enough func([]*Waiting) bool) ([]*Waiting, error) {
+	queue := conversationKey(t)
+	for until := time.Now().Add(within); ; {
+		running, err := t.engine.inbox.Queued(ctx, queue) // before the list: it may begin to wait in between
+		if err != nil {
+			return nil, err
+		}
+		all, err := Waits(ctx, t, kind)
+		if err != nil || enough(all) || running == 0 || ctx.Err() != nil {
+			return all, cmp.Or(err, ctx.Err())
+		}
+		if !time.Now().Before(until) {
+			err := eachRecord(ctx, t, queue, "", func(rec *Record, asked *activity.Activity) {
+				w := waitingOf(t, rec, asked)
+				if w.Pause != nil && w.Pause.Kind() == kind && w.Owner == t.Activity.From.ID {
+					all = append(all, w)
+				}
+			})
+			return all, err
+		}
+		wait(ctx, 50*time.Millisecond, nil)
+	}
+}
+
+// Wake changes a pause that waits and puts its record back into its queue, in one step. proved says that the turn brings
+// a proved address of the person. woken reports whether the record still waited, and gone that there is none any more.
+func Wake(ctx context.Context, t *Turn, w *Waiting, proved bool, change func(Pause)) (woken, gone bool, err error) {
+	const most = 5 // others may do so at the same time
+	kind := w.For
+	for range most {
+		found := false
+		woken = false
+		found, err = wake(ctx, t, w, proved, func() bool {
+			woken = w.Pause.Kind() == kind
+			if woken {
+				change(w.Pause)
+			}
+			return woken
+		})
+		if !found || !errors.Is(err, inbox.ErrNoRecord) {
+			break
+		}
+	}
+	if err == nil && woken || err != nil && !errors.Is(err, inbox.ErrNoRecord) {
+		return err == nil, false, err
+	}
+	all, err := t.engine.inbox.Records(ctx, w.queue)
+	_, there := all[w.Turn]
+	return false, err == nil && !there, err
+}
+
+// wake finds the record of w that waits for a person, has change change it, and puts it back into its queue, in one step.
+// found reports whether it waited; it does not any more with the error [inbox.ErrNoRecord]. If change returns false,
+// nothing changes.
+func wake(ctx context.Context, t *Turn, w *Waiting, proved bool, change func() bool) (found bool, err error) {
+	waits, err := t.engine.inbox.Find(ctx, w.queue, w.Turn)
+	if err != nil {
+		return false, err
+	}
+	rec, err := Decode(waits.Record)
+	if err != nil {
+		return true, err
+	}
+	asked, err := rec.Read()
+	if err != nil {
+		return true, err
+	}
+	queue := w.queue
+	*w = *waitingOf(t, &rec, asked)
+	w.queue, w.For = queue, string(rec.Wait.For)
+	if proved { // the address of the person
+		rec.Caller = t.rec.Caller
+		rec.Caller.ServiceURL = t.Activity.ServiceURL
+	}
+	rec.Awaited, rec.Answer = false, nil
+	if w.Pause == nil || w.For != w.Pause.Kind() || !change() {
+		return true, nil
+	}
+	raw, err := rec.Encode()
+	if err == nil {
+		err = t.engine.inbox.Wake(ctx, waits, raw)
+	}
+	return true, err
+}
+
+// ForPerson is a message that only the person of the turn sees, where the channel can do that.
+func ForPerson(t *Turn, text string) *activity.Activity {
+	m := t.Message(text)
+	m.Recipient = t.Activity.From // a client that signs in silently wants it
+	m.Recipient.Extra = nil
+	if t.Activity.ChannelID == activity.Teams && !t.Activity.Conversation.Personal() {
+		m.ReplyToID, m.Recipient.Extra = "", jsontext.Value(`{"isTargeted":true}`)
+	}
+	return m
 }

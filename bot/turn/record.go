@@ -57,10 +57,7 @@ type Record struct {
 	Stateless bool `json:"stateless,omitzero"`
 	// Remembered says that the turn is in the conversation's history.
 	Remembered bool `json:"remembered,omitzero"`
-	// Slots is what features keep, by name, each a member of the record. Those of absent features are
-	// among them.
-	Slots map[string]jsontext.Value `json:",embed"`
-	slots slots
+	kept
 }
 
 // head is the part of a record that any version of the program can read.
@@ -110,12 +107,10 @@ type Run struct {
 	Steps    int             `json:"steps,omitempty"`  // action calls so far
 	Rounds   []actions.Round `json:"rounds,omitempty"` // each plan and its outcomes
 	Usage    actions.Usage   `json:"usage"`
-	Asked    int             `json:"asked,omitempty"`     // approvals and answers asked for so far
-	Cards    int             `json:"cards,omitempty"`     // sent messages that ask the person something
-	Decided  *decidedCall    `json:"decided,omitempty"`   // the last call that a person decided
-	Approved string          `json:"approved,omitempty"`  // hash of the next call, if a person approved it
-	SignedIn string          `json:"signed_in,omitempty"` // the connection that the person signed in to for the next call
-	SignIns  map[string]int  `json:"sign_ins,omitempty"`  // how often the turn asked for that, by connection
+	Asked    int             `json:"asked,omitempty"`    // approvals and answers asked for so far
+	Cards    int             `json:"cards,omitempty"`    // sent messages that ask the person something
+	Decided  *decidedCall    `json:"decided,omitempty"`  // the last call that a person decided
+	Approved string          `json:"approved,omitempty"` // hash of the next call, if a person approved it
 	// Question is what the next call asked the person, with the answer once that is there. Asking are the
 	// keys of the next calls, of which each has asked.
 	Question *Question                 `json:"question,omitempty"`
@@ -124,6 +119,7 @@ type Run struct {
 	Attached *files.Taken              `json:"attached,omitempty"` // what was taken of what came with the message; nil: nothing yet
 	Temp     map[string]jsontext.Value `json:"temp,omitempty"`     // values of the turn's temporary state
 	Distrust bool                      `json:"distrust,omitempty"` // see [actions.Turn.Distrust]
+	kept
 }
 
 // aside counts the sent messages that are no answer: those that ask something, and what was left out of
@@ -263,9 +259,9 @@ func (a *asked) close() (err error) {
 	return err
 }
 
-// listed is the wait as the inbox lists it: without what people were asked, but with a sign-in.
+// listed is the wait as the inbox lists it: without what people were asked, unless that is to be found there.
 func (w Wait) listed() inbox.Wait {
-	if w.For != forSignIn {
+	if _, found := w.pause.(interface{ Listed() }); !found || !w.For.isPause() {
 		w.asked = asked{}
 	}
 	about, err := jsonv2.Marshal(w, writing)
@@ -290,7 +286,6 @@ type waitKind string
 // What a record may wait for, besides the pauses of features. Only a record that waits for the channel keeps its place in the
 // queue, so that replies stay in order.
 const (
-	forSignIn   waitKind = "sign_in"
 	forTime     waitKind = "time"
 	forChannel  waitKind = "channel"
 	forOperator waitKind = "operator" // a dead letter
@@ -359,7 +354,7 @@ var writing = jsonv2.JoinOptions(jsonv1.DefaultOptionsV1(), jsontext.EscapeForHT
 // Its slots were encoded.
 func (r *Record) clone() Record {
 	c := *r
-	c.Slots, c.slots = maps.Clone(r.Slots), slots{}
+	c.kept = kept{Slots: maps.Clone(r.Slots)}
 	if r.Answer != nil {
 		answer := *r.Answer
 		answer.Activities = slices.Clip(answer.Activities)
@@ -368,7 +363,7 @@ func (r *Record) clone() Record {
 	if r.Run != nil {
 		run, progress := *r.Run, *r.Run.Progress
 		progress.Variables = maps.Clone(progress.Variables)
-		run.Rounds, run.Progress = slices.Clone(run.Rounds), &progress
+		run.Rounds, run.Progress, run.kept = slices.Clone(run.Rounds), &progress, kept{Slots: maps.Clone(run.Slots)}
 		c.Run = &run
 	}
 	if r.Stream != nil {

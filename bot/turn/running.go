@@ -47,7 +47,7 @@ func (x *execution) makePlan(ctx context.Context) (Next, error) {
 	if x.untold() == "" || is[*stopError](err) || errors.Is(err, stream.ErrStopped) || ctx.Err() != nil || putsOff(x.Turn, err) {
 		return Next{}, err
 	}
-	zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("asking the model again failed, sending the actions' own results instead")
+	zerolog.Ctx(ctx).Error().Str("error", Cause(err)).Msg("asking the model again failed, sending the actions' own results instead")
 	return x.tellUnchanged(ctx)
 }
 
@@ -81,7 +81,7 @@ func (x *execution) nextPlan(ctx context.Context) error {
 	case x.Usage.Messages+p.Says() > x.Budget.Messages: // a custom planner or a feature ignored the budget
 		return &LimitError{Limit: limitSays}
 	}
-	run.Progress, run.Question, run.Asking, run.Approved, run.SignedIn = p.Start(nil), nil, nil, "", ""
+	run.Progress, run.Question, run.Asking, run.Approved = p.Start(nil), nil, nil, ""
 	x.Rounds = append(x.Rounds, actions.Round{Preface: p.Preface})
 	if x.since.progressed || x.docs.bot != nil || changed(x.docs.scopes[1:]...) || !x.moved && changed(x.Conversation) {
 		return nil // a rerun starts at the last save, not at this plan: it has to repeat what was done since then
@@ -165,10 +165,16 @@ func (x *execution) runCommands(ctx context.Context) (Next, error) {
 		}
 	}
 	outcomes, run := x.round().Outcomes, x.rec.Run
-	switch owes := p.Owes() && !p.Plan.Observe; {
-	case owes && (x.rec.Run.Steps >= x.engine.cfg.MaxSteps || !x.withhold()):
-		return x.tellUnchanged(ctx)
-	case owes || p.Plan.Observe || tells(outcomes):
+	if p.Owes() && !p.Plan.Observe { // the model is asked once in a turn to tell what it left untold
+		asked := slices.ContainsFunc(x.Rounds, func(o actions.Round) bool { return o.Withheld })
+		if asked || run.Steps >= x.engine.cfg.MaxSteps {
+			return x.tellUnchanged(ctx)
+		}
+		x.round().Withheld = true
+		return x.planAgain()
+	}
+	switch {
+	case p.Plan.Observe || tells(outcomes):
 		return x.planAgain()
 	case len(x.rec.Sent) == run.aside(), x.rec.Stream != nil && x.rec.Stream.State == stream.Ended: // always give an answer
 		return x.sayLast(ctx, nil)
@@ -278,16 +284,6 @@ func (x *execution) beforeSay(ctx context.Context, text string) (string, error) 
 	return text, judgeTexts(ctx, x, moderation.PlannedSay, text)
 }
 
-// withhold notes that the last plan left something untold, so that the model is asked to tell it.
-// It returns false if this turn has done that before.
-func (x *execution) withhold() bool {
-	if slices.ContainsFunc(x.Rounds, func(o actions.Round) bool { return o.Withheld }) {
-		return false
-	}
-	x.round().Withheld = true
-	return true
-}
-
 // tellUnchanged says in the actions' own words what found nothing to act on, and what else was
 // done.
 func (x *execution) tellUnchanged(ctx context.Context) (Next, error) {
@@ -339,8 +335,6 @@ type execution struct {
 	granted         bool   // a person approved the current call
 	hushed          bool   // a feature blanked what was to be said
 	attachmentsRead bool   // this process has read what came with the message
-
-	tokens map[string]connector.UserToken // of the person, by connection, for the current calls
 
 	screened sync.Map // hashes of what has passed [screenTexts] in this process
 }
@@ -429,12 +423,16 @@ func (x *execution) makeCalls(ctx context.Context) (Next, error) {
 	for i := range calls {
 		x.offerFiles(ctx, &calls[i])
 	}
-	for i := range calls {
-		forgetRefusedToken(ctx, x, &calls[i])
+	for _, f := range x.engine.cfg.Features {
+		for i := range calls {
+			if c := &calls[i]; f.Called != nil && c.action != nil {
+				c.err = f.Called(ctx, x.Turn, c.action, c.err)
+			}
+		}
 	}
 	x.since.progressed = true
 	mayHaveStarted := x.mayHaveStarted
-	x.mayHaveStarted, x.rec.Run.InFlight, x.rec.Run.SignedIn, x.tokens = 0, 0, "", nil
+	x.mayHaveStarted, x.rec.Run.InFlight = 0, 0
 	made := len(calls) - x.deferAsking(calls)
 	if made > 0 { // else the approved call is made again
 		x.rec.Run.Approved = ""
@@ -474,9 +472,6 @@ func (x *execution) prepare(ctx context.Context) (calls []call, err error) {
 			return nil, err
 		}
 		if err := x.allow(ctx, &c, approved); err != nil {
-			return nil, err
-		}
-		if err := tokenFor(ctx, x, &c); err != nil {
 			return nil, err
 		}
 		alone := c.err != nil || c.pause != nil || c.granted || i == 0 && x.rec.Run.Question != nil
@@ -577,8 +572,8 @@ func (x *execution) make(ctx context.Context, c *call, i int) {
 		return
 	}
 	attempt := actions.Attempt{Key: c.key, Again: i < x.mayHaveStarted, MayAsk: x.mayAsk(i)}
-	if i == 0 {
-		attempt.Answer = x.rec.Run.Question.forCall()
+	if q := x.rec.Run.Question; i == 0 && q != nil && q.Given != nil {
+		attempt.Answer = &actions.Answer{Values: q.Given.Values, Declined: q.Given.Declined, Unanswered: q.Given.Unanswered, State: q.State}
 	}
 	ctx = attempt.Context(ctx)
 	ctx, end := x.step(ctx, StepCall+c.action.Name)
@@ -604,7 +599,7 @@ func (x *execution) makeWithin(ctx context.Context, c *call) {
 	next := func(ctx context.Context, wanted actions.Call) (result actions.Result, err error) {
 		defer func() { made, ran = result, err }()
 		entities := c.command.Entities
-		if hashOf(wanted.Entities) != hashOf(entities) {
+		if Hash(wanted.Entities) != Hash(entities) {
 			if entities, err = c.action.Check(wanted.Entities); err != nil {
 				return result, err
 			}
@@ -702,7 +697,7 @@ func (x *execution) settle(ctx context.Context, calls []call, mayHaveStarted int
 			noteCall(x.Turn, c, "unknown")
 			seeCalled(x.Turn, c, first+i, i < mayHaveStarted, true)
 			if unknown {
-				zerolog.Ctx(ctx).Error().Str("action", c.command.Action).Str("error", cause(c.err)).Msg("nobody knows whether a call was done")
+				zerolog.Ctx(ctx).Error().Str("action", c.command.Action).Str("error", Cause(c.err)).Msg("nobody knows whether a call was done")
 				lost = c.err
 			}
 			continue
@@ -791,7 +786,7 @@ func (x *execution) finishCall(ctx context.Context, c *call) {
 	}
 	log := zerolog.Ctx(ctx).Debug()
 	if c.err != nil {
-		log = zerolog.Ctx(ctx).Error().Str("error", cause(c.err))
+		log = zerolog.Ctx(ctx).Error().Str("error", Cause(c.err))
 		reason := "an internal error" // the model and the person read it
 		switch {
 		case is[*actions.EntityError](c.err) || is[*refusal](c.err):
@@ -834,6 +829,7 @@ const (
 	notRun      = "not run, because an earlier call failed"
 	hookStopped = "it was stopped before it ran"
 	rejected    = "a person rejected it"
+	NotSignedIn = "the person did not sign in"
 )
 
 const (
@@ -881,7 +877,7 @@ func (x *execution) saveLate(ctx context.Context, come Next) {
 	defer cancel()
 	x.rec.Phase = come.phase
 	if err := x.Save(late); err != nil {
-		zerolog.Ctx(ctx).Warn().Str("error", cause(err)).Msg("what was done in the end is not saved")
+		zerolog.Ctx(ctx).Warn().Str("error", Cause(err)).Msg("what was done in the end is not saved")
 	}
 }
 
@@ -890,10 +886,10 @@ func (x *execution) saveLate(ctx context.Context, come Next) {
 func (x *execution) checkSameCalls() error {
 	limit, same := x.engine.cfg.MaxSameCalls, map[string]int{}
 	for _, o := range x.Outcomes() {
-		if limit == 0 || o.Action == plan.Say || o.Failed && slices.Contains([]string{notRun, rejected, notSignedIn}, o.Text) {
+		if limit == 0 || o.Action == plan.Say || o.Failed && slices.Contains([]string{notRun, rejected, NotSignedIn}, o.Text) {
 			continue
 		}
-		hash := hashOf(o.Action, o.Entities)
+		hash := Hash(o.Action, o.Entities)
 		if same[hash]++; same[hash] >= limit {
 			return &LimitError{Limit: limitSame}
 		}
@@ -1036,8 +1032,8 @@ func (x *execution) askQuestion(ctx context.Context, q *Question) (Next, error) 
 	return saveThen(running), nil
 }
 
-// hashOf identifies JSON values: equal values have equal hashes.
-func hashOf(values ...any) string {
+// Hash identifies JSON values: equal values have equal hashes.
+func Hash(values ...any) string {
 	hash := sha256.New()
 	if err := json.NewEncoder(hash).Encode(values); err != nil { // Encode sorts keys
 		return err.Error() // they came from JSON; no hash equals this

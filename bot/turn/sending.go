@@ -143,7 +143,7 @@ func sendPersonally(ctx context.Context, t *Turn, m *activity.Activity) error {
 	}}
 	_, err := t.engine.notify(ctx, p)
 	if err != nil {
-		zerolog.Ctx(ctx).Warn().Str("error", cause(err)).Msg("the person could not be told in their own chat with the bot either")
+		zerolog.Ctx(ctx).Warn().Str("error", Cause(err)).Msg("the person could not be told in their own chat with the bot either")
 	}
 	return err
 }
@@ -219,8 +219,7 @@ func mayComeBack(t *Turn, err error) bool {
 
 // deliver sends one message. It may take longer than the turn, but stops when the lease is lost.
 func deliver(ctx context.Context, t *Turn, a *activity.Activity) error {
-	t.typing.pause()
-	defer t.typing.resume()
+	defer t.typing.hold()(typingAfter)
 	if repliesInResponse(t) && !a.Amends() {
 		return replyInResponse(t, a)
 	}
@@ -313,11 +312,11 @@ const (
 // newStream makes the stream of a turn; nil, which is safe to use, if there is nothing to show and no
 // message open that a lost process left.
 func newStream(t *Turn) *stream.Stream {
-	about := *t.Activity
+	about, shown := *t.Activity, t.typing
 	cfg := stream.Config{
 		About: &about, Channel: t.engine.cfg.Channel, Lease: t.lease, Saved: t.rec.Stream, Off: !mayStream(t), Speaks: len(t.rec.Outbox) > 0,
 		Longer: t.Translate(takesLong), Reply: func(text string) *activity.Activity { return message(&about, text) },
-		Hush: t.typing.hush, Cause: cause,
+		Hush: func() { shown.hold()(forever) }, Cause: Cause,
 	}
 	if !unjudged(t.exec) { // then nobody reads what was not judged
 		judging := t.exec
@@ -416,8 +415,7 @@ const (
 // after its last reply, until the turn ends. Nobody depends on it, so a failed send ends it
 // silently. An indicator that the connector dropped to make room for others does not.
 type typing struct {
-	turn  *Turn // not read while it is shown: a rerun writes the turn
-	about *activity.Activity
+	about *activity.Activity // the turn is not read while it is shown: a rerun writes it
 	to    Channel
 	ctx   context.Context // the turn's; the timer's function cannot get one as a parameter
 	timer *time.Timer
@@ -434,7 +432,7 @@ func startTyping(ctx context.Context, t *Turn) *typing {
 	if !t.IsMessage() || repliesInResponse(t) || PrivateTo(t) != "" || inChannel {
 		return nil
 	}
-	ty := &typing{turn: t, about: t.Activity, to: t.engine.cfg.Channel, ctx: ctx, busy: make(chan struct{}, 1)}
+	ty := &typing{about: t.Activity, to: t.engine.cfg.Channel, ctx: ctx, busy: make(chan struct{}, 1)}
 	ty.busy <- struct{}{}
 	defer func() { <-ty.busy }()
 	ty.timer = time.AfterFunc(typingAfter, ty.show)
@@ -459,39 +457,18 @@ func (ty *typing) show() {
 	ty.timer.Reset(typingEvery)
 }
 
-// pause waits for an indicator on its way and sends no more until resume.
-func (ty *typing) pause() {
+// hold waits for an indicator on its way and sends no more until resume is called, and then none for that time.
+func (ty *typing) hold() (resume func(atLeast time.Duration)) {
 	if ty == nil {
-		return
+		return func(time.Duration) {}
 	}
 	ty.busy <- struct{}{}
 	ty.timer.Stop()
-}
-
-func (ty *typing) resume() {
-	if ty == nil {
-		return
+	return func(atLeast time.Duration) {
+		ty.quiet = time.Now().Add(atLeast)
+		if atLeast < forever {
+			ty.timer.Reset(atLeast)
+		}
+		<-ty.busy
 	}
-	ty.quiet = time.Now().Add(typingAfter)
-	ty.timer.Reset(typingAfter)
-	<-ty.busy
-}
-
-// hush sends no more indicators until the next reply, and waits if one is on its way.
-func (ty *typing) hush() {
-	if ty == nil {
-		return
-	}
-	ty.pause()
-	ty.quiet = time.Now().Add(forever)
-	<-ty.busy
-}
-
-// stop ends the indicator, and waits if one is on its way. The turn forgets it.
-func (ty *typing) stop() {
-	if ty == nil {
-		return
-	}
-	ty.hush()
-	ty.turn.typing = nil
 }

@@ -111,12 +111,8 @@ func elsewhereOf(t *Turn, conversation string) actions.Recipient {
 // a queue of their own, so that none waits for a running turn.
 func queueFor(t *Turn) state.Key {
 	queue := conversationKey(t)
-	if _, ok := answersCard(t.Activity); ok && t.SignsIn() {
-		name := cmp.Or(ExchangeOf(t), t.Activity.Name+"\n"+t.Activity.From.ID+"\n"+t.Activity.ID) // equal ones share theirs
-		return queue.Under("queues", "signin "+hashOf(name)[:16])
-	}
-	if replyIn(t) != nil {
-		return queue.Under("queues", "decisions")
+	if r := replyIn(t); r != nil {
+		return queue.Under("queues", cmp.Or(r.Queue, "decisions"))
 	}
 	if t.beside != "" {
 		return queue.Under("queues", t.beside)
@@ -204,6 +200,7 @@ func executedCommands(t *Turn, texts ...string) (all []plan.Command, sources []s
 		outcomes = append(outcomes, actions.Outcome{Action: plan.Say, Text: text})
 	}
 	for _, o := range outcomes {
+		action, known := t.engine.cfg.Actions.Lookup(o.Action)
 		switch {
 		case o.Failed:
 		case o.Action == plan.Say:
@@ -214,7 +211,7 @@ func executedCommands(t *Turn, texts ...string) (all []plan.Command, sources []s
 				}
 			}
 			all = append(all, plan.Command{Kind: plan.Say, Response: text})
-		case finds(t, o.Action):
+		case known && action.Finds: // what others wrote
 			all = append(all, plan.Command{Kind: plan.Do, Action: o.Action, Entities: o.Entities, CallID: o.CallID, Result: foundIsNotKept})
 		default:
 			all = append(all, plan.Command{Kind: plan.Do, Action: o.Action, Entities: o.Entities, CallID: o.CallID, Result: o.Text})
@@ -224,12 +221,6 @@ func executedCommands(t *Turn, texts ...string) (all []plan.Command, sources []s
 		}
 	}
 	return all, sources[:min(len(sources), cite.Most)]
-}
-
-// finds reports whether an action looks up what others wrote.
-func finds(t *Turn, action string) bool {
-	a, ok := t.engine.cfg.Actions.Lookup(action)
-	return ok && a.Finds
 }
 
 // remember adds the turn to the conversation's history, once. texts are about to be said.
@@ -575,32 +566,33 @@ func (p Place) Load(ctx context.Context) ([]*state.Scope, error) {
 
 // Waits lists what waits there for the person with that id; "": for anybody.
 func (p Place) Waits(ctx context.Context, owner string) (all []*Waiting, err error) {
-	listed, err := waitsOf(ctx, p.turn, queueOf(p.to), owner, isAny)
+	t := p.turn
+	listed, err := waitsOf(ctx, t, queueOf(p.to), owner, isAny)
 	for _, one := range listed {
-		found, fault := p.turn.engine.inbox.Find(ctx, one.Queue, one.ID)
+		found, fault := t.engine.inbox.Find(ctx, one.Queue, one.ID)
 		if errors.Is(fault, inbox.ErrNoRecord) {
 			continue // it came to an end meanwhile
 		}
 		if fault != nil {
 			return nil, fault
 		}
-		w, rec := readWait(one), &Record{}
-		*rec, _ = Decode(found.Record) // what cannot be read is left out
-		waits := &Waiting{Turn: one.ID, For: string(w.For), Since: found.Since, Until: w.Until, Record: rec}
-		if rec.Wait != nil {
-			waits.Pause = rec.Wait.open(p.turn.engine.pauses)
-		}
-		waits.Asked, _ = rec.Read()
+		rec, _ := Decode(found.Record) // what cannot be read is left out
+		asked, _ := rec.Read()
+		waits := waitingOf(t, &rec, asked)
+		w := readWait(one)
+		waits.Turn, waits.For, waits.Since, waits.Until = one.ID, string(w.For), found.Since, w.Until
 		all = append(all, waits)
 	}
 	return all, err
 }
 
-// Drop drops what waits there for the person with that id; "": for anybody.
-func (p Place) Drop(ctx context.Context, owner string) error {
+// Drop drops what waits there for the person with that id; "": for anybody. No kinds: all.
+func (p Place) Drop(ctx context.Context, owner string, kinds ...string) error {
 	which := isAny
 	if p.OnlyNotices {
 		which = isOne(forTime)
+	} else if len(kinds) > 0 {
+		which = func(k waitKind) bool { return slices.Contains(kinds, string(k)) }
 	}
 	return dropWaits(ctx, p.turn, p.Conversation, owner, which)
 }
@@ -616,7 +608,7 @@ func (p Place) ForgetFiles(ctx context.Context, base *state.Scope) error {
 }
 
 // forgotten says in a record that the data of its person is deleted.
-var forgotten = &Slot[bool]{"forgotten"}
+var forgotten = &Slot[bool]{name: "forgotten"}
 
 // placesKey is the key of a person's places.
 func placesKey(person state.Key) state.Key { return person.Under("notes", "places") }
@@ -711,24 +703,34 @@ func undeletes(a *activity.Activity) bool {
 // waitsForMessage returns the thread of a turn that answers the message and waits: it would bring the old words back.
 // "": none does.
 func waitsForMessage(ctx context.Context, t *Turn, a *activity.Activity) (thread string, err error) {
-	records, err := t.engine.inbox.Records(ctx, conversationKey(t))
-	if err != nil {
-		return "", err
+	if a.ID == "" {
+		return "", nil
 	}
-	for id, raw := range records {
-		if id == t.ID || a.ID == "" || !bytes.Contains(raw, []byte(a.ID)) {
+	err = eachRecord(ctx, t, conversationKey(t), a.ID, func(rec *Record, asked *activity.Activity) {
+		same := asked.Type == activity.Message && asked.ID == a.ID && asked.From.ID == a.From.ID
+		if same && rec.ID != t.ID && rec.Phase == waiting { // else it has told the history all that it will
+			thread = asked.Conversation.ID
+		}
+	})
+	return thread, err
+}
+
+// eachRecord calls f with the records of a queue that have this text in them, and with what each answers. Those at work are among them, and those that this version of the bot cannot read are not.
+func eachRecord(ctx context.Context, t *Turn, queue state.Key, text string, f func(rec *Record, asked *activity.Activity)) error {
+	all, err := t.engine.inbox.Records(ctx, queue)
+	for _, raw := range all {
+		if !bytes.Contains(raw, []byte(text)) {
 			continue
 		}
 		rec, err := Decode(raw)
-		if err != nil || rec.Phase != waiting {
-			continue // it has told the history all that it will, or an operator has to look at it
+		if err != nil {
+			continue
 		}
-		asked, err := rec.Read()
-		if err == nil && asked.Type == activity.Message && asked.ID == a.ID && asked.From.ID == a.From.ID {
-			return asked.Conversation.ID, nil
+		if asked, err := rec.Read(); err == nil {
+			f(&rec, asked)
 		}
 	}
-	return "", nil
+	return err
 }
 
 // maxThreads is in how many threads of a channel a message is looked for.
@@ -813,24 +815,16 @@ func followQueue(ctx context.Context, t *Turn) (changed bool, err error) {
 	if err != nil || n < 2 {
 		return false, err
 	}
-	records, err := t.engine.inbox.Records(ctx, conversationKey(t))
-	if err != nil {
-		return false, err
-	}
 	var last Record
 	var by *activity.Activity
-	for id, raw := range records {
-		if id == t.ID || !bytes.Contains(raw, []byte(a.ID)) {
-			continue
+	err = eachRecord(ctx, t, conversationKey(t), a.ID, func(rec *Record, amends *activity.Activity) {
+		same := amends.Amends() && amends.ID == a.ID && amends.From.ID == a.From.ID
+		if same && rec.ID != t.ID && rec.Accepted.After(last.Accepted) {
+			last, by = *rec, amends
 		}
-		rec, err := Decode(raw)
-		if err != nil || !rec.Accepted.After(last.Accepted) {
-			continue
-		}
-		amends, err := rec.Read()
-		if err == nil && amends.Amends() && amends.ID == a.ID && amends.From.ID == a.From.ID {
-			last, by = rec, amends
-		}
+	})
+	if err != nil {
+		return false, err
 	}
 	if by == nil || last.ID == t.follows {
 		return false, nil

@@ -45,6 +45,7 @@ func claimQueue(ctx context.Context, e *Engine, q state.Key) {
 		defer e.workers.leave()
 		claiming, cancel := context.WithTimeout(e.workers.ctx, claimWithin)
 		defer cancel()
+		fault := error(nil)
 		lease, err := e.inbox.Claim(claiming, q)
 		if err != nil {
 			e.cfg.Log.Warn().Err(err).Stringer("queue", q).Msg("queue not claimed")
@@ -52,25 +53,18 @@ func claimQueue(ctx context.Context, e *Engine, q state.Key) {
 		if lease == nil {
 			return
 		}
-		if err := recoverSave(claiming, e, lease); err != nil {
-			e.cfg.Log.Warn().Err(err).Stringer("queue", q).Msg("could not look for a half saved phase")
+		rec, _ := Decode(lease.Record())      // its activity is enough
+		if a, err := rec.Read(); err == nil { // else nobody can continue it
+			// Complete a save whose process died after saving the person's state and before saving the record.
+			_, fault = lease.Recover(claiming, state.BotKey(), PersonKey(a))
+		}
+		if fault != nil {
+			e.cfg.Log.Warn().Err(fault).Stringer("queue", q).Msg("could not look for a half saved phase")
 			releaseQueue(e, lease, afterOutage)
 			return
 		}
 		e.work(lease, nil)
 	}()
-}
-
-// recoverSave completes a save whose process died after saving the person's state and before saving the
-// record. It runs before either is read.
-func recoverSave(ctx context.Context, e *Engine, lease *inbox.Lease) error {
-	rec, _ := Decode(lease.Record()) // its activity is enough
-	a, err := rec.Read()
-	if err != nil {
-		return nil // nobody can continue it
-	}
-	_, err = lease.Recover(ctx, state.BotKey(), PersonKey(a))
-	return err
 }
 
 // newer knows the turns that need a newer version of the program, because their record, or the

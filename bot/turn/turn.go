@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -42,9 +43,11 @@ type Turn struct {
 	owned  context.Context // ends when the lease is lost or soon after a cancel; sends outlive the turn timeout
 	typing *typing
 	stream *stream.Stream
-	listed bool    // the conversation is one of the person's places
-	locals []local // what features keep of it in this process
-	secret string  // a token or a code that the activity brought; it is stored nowhere
+	listed bool   // the conversation is one of the person's places
+	secret string // see [Hide]
+
+	localsMu sync.Mutex
+	locals   []local // what features keep of it in this process
 
 	attempt
 }
@@ -111,7 +114,8 @@ func (t *Turn) run(ctx context.Context) (more bool) {
 		})
 	}
 	t.stream.Close()
-	t.typing.stop()
+	t.typing.hold()(forever)
+	t.typing = nil
 	defer func() { end(failure) }()
 	if err != nil {
 		failure = err
@@ -289,7 +293,7 @@ func (t *Turn) move(ctx context.Context, come Next) error {
 			saving = lastingOf(ctx, t)
 		}
 		t.rec.Phase = come.phase
-		err := t.rec.slots.fault
+		err := t.rec.fault
 		if err == nil && come.saveFirst {
 			err = t.Save(saving)
 		}
@@ -500,16 +504,16 @@ func putOff(ctx context.Context, t *Turn, err error) (more bool) {
 		return buryRecord(ctx, e, t.lease, dead.Error(), tellDeadLetter(ctx, t, dead))
 	case errors.Is(err, errLater):
 		after := time.Until(t.rec.Wait.Until)
-		log.Warn().Str("error", cause(err)).Dur("after", after).Msg("turn is tried again later")
+		log.Warn().Str("error", Cause(err)).Dur("after", after).Msg("turn is tried again later")
 		releaseQueue(e, t.lease, after)
 	case errors.Is(err, errNewer):
 		leaveToNewer(e, t.lease)
 	case errors.Is(t.lease.Err(), inbox.ErrLost), errors.Is(err, inbox.ErrLost):
 		t.Count(CountLeasesLost, "")
-		log.Warn().Str("error", cause(err)).Msg("turn left: another process has its queue, or may have")
+		log.Warn().Str("error", Cause(err)).Msg("turn left: another process has its queue, or may have")
 		releaseQueue(e, t.lease, 0) // in case it has not
 	case errors.Is(err, state.ErrUnavailable):
-		log.Error().Str("error", cause(err)).Msg("turn left until redis is back")
+		log.Error().Str("error", Cause(err)).Msg("turn left until redis is back")
 		releaseQueue(e, t.lease, afterOutage)
 	case e.workers.ctx.Err() != nil:
 		t.Count(CountTurns, "handed_back")
@@ -537,7 +541,7 @@ func settleAccounts(ctx context.Context, t *Turn) {
 	defer cancel()
 	err := leave(ctx, t)
 	if err != nil {
-		zerolog.Ctx(ctx).Warn().Str("error", cause(err)).Msg("what features do when a turn is left is done when it goes on")
+		zerolog.Ctx(ctx).Warn().Str("error", Cause(err)).Msg("what features do when a turn is left is done when it goes on")
 	}
 }
 
@@ -602,7 +606,7 @@ func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 			return false, err
 		}
 		if err != nil {
-			zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("the person was not told of the failure")
+			zerolog.Ctx(ctx).Error().Str("error", Cause(err)).Msg("the person was not told of the failure")
 		}
 	}
 	t.rec.Phase = failed
@@ -635,7 +639,7 @@ func tellDeadLetter(ctx context.Context, t *Turn, dead *deadLetter) []byte {
 			err = errors.Join(err, sent)
 		}
 		if err != nil {
-			zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("the person was not told of the dead letter")
+			zerolog.Ctx(ctx).Error().Str("error", Cause(err)).Msg("the person was not told of the dead letter")
 		}
 	}
 	return encodeAnswer(t)
@@ -715,7 +719,7 @@ func failedAction(t *Turn) string {
 func reportEnd(ctx context.Context, t *Turn, failure error, took time.Duration) {
 	line := zerolog.Ctx(ctx).Info()
 	if failure != nil {
-		line = zerolog.Ctx(ctx).Error().Str("error", cause(failure))
+		line = zerolog.Ctx(ctx).Error().Str("error", Cause(failure))
 		if of := t.engine.cfg.TurnURL; of != nil && of(t.ID) != "" {
 			line = line.Str("see", of(t.ID))
 		}
@@ -815,7 +819,7 @@ func (t *Turn) IsSubmit() bool {
 
 // IsExecute reports whether the turn answers a click on an Action.Execute of a card.
 func (t *Turn) IsExecute() bool {
-	return t.Activity.Type == activity.Invoke && t.Activity.Name == cardAction
+	return t.Activity.Type == activity.Invoke && t.Activity.Name == "adaptiveCard/action"
 }
 
 // ShowsCards reports whether the channel renders Adaptive Cards.
@@ -870,15 +874,14 @@ func (t *Turn) Answer(a Answer) {
 // Decision returns the handler of an activity that replies to a pause; it needs no state of the
 // conversation. nil: the activity decides nothing.
 func Decision(t *Turn) Handler {
-	if s, ok := answersCard(t.Activity); ok && t.SignsIn() {
-		LeaveState(t)
-		return func(ctx context.Context, t *Turn) error { return (&signer{t, s}).answer(ctx) }
-	}
 	r := replyIn(t)
 	if r == nil {
 		return nil
 	}
 	LeaveState(t)
+	if r.Handle != nil {
+		return r.Handle
+	}
 	return r.deliver
 }
 
@@ -1057,7 +1060,7 @@ func (t *Turn) React(ctx context.Context, reaction string, add bool) {
 	err := t.engine.cfg.Channel.React(ctx, a.Reference(), a.ID, reaction, add)
 	end(err)
 	if err != nil {
-		zerolog.Ctx(ctx).Info().Str("error", cause(err)).Msg("reaction not sent")
+		zerolog.Ctx(ctx).Info().Str("error", Cause(err)).Msg("reaction not sent")
 	}
 }
 
@@ -1093,8 +1096,8 @@ func (t *Turn) put(messages []*activity.Activity) (Next, error) {
 }
 
 var (
-	answersOpenly   = &Slot[bool]{"open"}     // everybody may read the answers to a private question
-	clickIsTargeted = &Slot[bool]{"targeted"} // the turn answers a click on a card that only one person sees
+	answersOpenly   = &Slot[bool]{name: "open"}     // everybody may read the answers to a private question
+	clickIsTargeted = &Slot[bool]{name: "targeted"} // the turn answers a click on a card that only one person sees
 )
 
 // PrivateTo is the person who alone reads what the turn says: they asked where nobody else reads it.
@@ -1114,8 +1117,9 @@ func noteTargetedClick(ctx context.Context, t *Turn) error {
 		return nil
 	}
 	*clickIsTargeted.Of(t) = true
-	t.listed = false // it has another thread
-	t.typing.stop()  // others would see it
+	t.listed = false         // it has another thread
+	t.typing.hold()(forever) // others would see it
+	t.typing = nil
 	return t.docs.load(ctx, keysOfTurn(t))
 }
 
@@ -1266,26 +1270,6 @@ func (t *Turn) Log() *zerolog.Logger {
 	return &log
 }
 
-// SignsIn reports whether the bot has actions that need people to sign in.
-func (t *Turn) SignsIn() bool { return len(t.engine.cfg.Actions.Connections()) > 0 }
-
-// SignInLink returns the address where the turn's person signs in to the connection. Only they may
-// get it.
-func (t *Turn) SignInLink(ctx context.Context, connection string) (string, error) {
-	return signInLink(ctx, t, connection)
-}
-
-// RedeemState signs the turn's person in to the connection, with the code in the message
-// extension's invoke that Teams repeats after a sign-in. It reports whether there was a correct
-// code.
-func (t *Turn) RedeemState(ctx context.Context, connection string) (bool, error) {
-	return redeemState(ctx, t, connection)
-}
-
-// SignOut signs the person out of all connections that actions need, and drops what waits in this
-// conversation for them to sign in.
-func (t *Turn) SignOut(ctx context.Context) error { return signOut(ctx, t) }
-
 // SendFile offers a file to the person, as [actions.Result.WithFile] does: with a card that asks
 // whether they want it. Otherwise it is like [Turn.Send]. Its error for a file that cannot be sent
 // says why, in words for the person.
@@ -1399,17 +1383,35 @@ func (t *Turn) step(ctx context.Context, name string) (within context.Context, e
 
 func (t *Turn) record() *Record { return &t.rec }
 
-// Again returns another turn of the same invoke, to be stored: its record has no sign-in code.
+// Again returns another turn of the same invoke, to be stored: its record has no secret.
 func Again(t *Turn) *Turn {
 	a := *t.Activity
-	code, raw := hideState(&a), t.rec.Activity
-	if code != "" {
-		raw, _ = a.Encode() // it was decoded
-	}
-	again := t.engine.NewTurn(&a, raw, t.rec.Caller.Trusted, false)
-	again.secret = cmp.Or(code, t.secret)
+	again := t.engine.NewTurn(&a, t.rec.Activity, t.rec.Caller.Trusted, false)
+	hideSecrets(again, true)
+	again.secret = cmp.Or(again.secret, t.secret)
 	return again
 }
+
+// hideSecrets has the features take secrets out of what came in.
+func hideSecrets(t *Turn, stored bool) {
+	for _, f := range t.engine.cfg.Features {
+		if f.Hides != nil {
+			f.Hides(t, stored)
+		}
+	}
+}
+
+// Hide keeps a secret that a feature took out of the turn's activity, such as a token. It is stored nowhere.
+func Hide(t *Turn, secret string) {
+	raw, err := t.Activity.Encode()
+	if err != nil { // it was decoded
+		raw = []byte(`{}`)
+	}
+	t.secret, t.Text, t.rec.Activity = secret, files.Said(t.Activity), raw
+}
+
+// Secret is what [Hide] keeps; "": there is none, or the process that took the activity has died.
+func Secret(t *Turn) string { return t.secret }
 
 // Save writes the record and the state changes as if in one step: [inbox.Lease.Recover] completes
 // one that a killed process left half done. From then on what was done in state counts as done. If

@@ -128,8 +128,7 @@ func typist(takes time.Duration) (*slowChannel, *Turn) {
 
 // sayOne sends a reply as deliver does.
 func sayOne(ctx context.Context, turn *Turn) error {
-	turn.typing.pause()
-	defer turn.typing.resume()
+	defer turn.typing.hold()(typingAfter)
 	_, err := transmit(ctx, turn, turn.Message("one"))
 	return err
 }
@@ -144,7 +143,7 @@ func TestTypingIsShownUntilTheTurnEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		turn.typing.stop()
+		turn.typing.hold()(forever)
 		time.Sleep(time.Minute)
 		want := []string{"typing 500ms", "typing 3.5s", "typing 6.5s", "message 7s", "typing 7.5s"}
 		if !slices.Equal(channel.arrived, want) {
@@ -162,7 +161,7 @@ func TestNoTypingForAQuickReply(t *testing.T) {
 		if err := sayOne(t.Context(), turn); err != nil {
 			t.Fatal(err)
 		}
-		turn.typing.stop()
+		turn.typing.hold()(forever)
 		time.Sleep(time.Minute)
 		if want := []string{"message 400ms"}; !slices.Equal(channel.arrived, want) {
 			t.Errorf("arrived %v, want %v", channel.arrived, want)
@@ -180,7 +179,7 @@ func TestNoTypingAfterItsReply(t *testing.T) {
 		if err := sayOne(t.Context(), turn); err != nil {
 			t.Fatal(err)
 		}
-		turn.typing.stop()
+		turn.typing.hold()(forever)
 		time.Sleep(time.Minute)
 		if want := []string{"typing 800ms", "message 1.1s"}; !slices.Equal(channel.arrived, want) {
 			t.Errorf("arrived %v, want %v", channel.arrived, want)

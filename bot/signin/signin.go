@@ -1,4 +1,5 @@
-package turn
+// Package signin signs people in to other services, for actions that need a token of theirs.
+package signin
 
 import (
 	"cmp"
@@ -15,15 +16,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rs/zerolog"
 
+	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/lazy"
-	"github.com/planbot-go/planbot/internal/texts"
-	"github.com/planbot-go/planbot/state"
-	"github.com/planbot-go/planbot/state/inbox"
 )
 
-// An action may need a token of the person for another service. If they are not signed in, the bot
+// What this package is about: an action may need a token of the person for another service. If they are not signed in, the bot
 // sends a card, and the record waits outside of its queue as it does for an approval. What the client
 // or the person then sends (a token to exchange, a code) is a turn of its own, in a queue of its own,
 // so that it is answered at once. It puts the outcome into the record and the record back into its
@@ -51,10 +51,49 @@ const (
 	// findWithin is how long an answer to a card looks for a record that is about to wait: the card may
 	// be answered before it is noted that it was sent.
 	findWithin = 3 * time.Second
-	// secretFor is how long a token or a code is kept for a turn that this process could not start at
-	// once.
-	secretFor = time.Minute
+	// kind is what a record waits for.
+	kind = "sign_in"
 )
+
+// SignIn signs people in.
+type SignIn struct {
+	tokens  Tokens // nil: nobody can be signed in
+	actions *actions.Registry
+}
+
+// New returns what signs people in for these actions.
+func New(tokens Tokens, all *actions.Registry) *SignIn { return &SignIn{tokens, all} }
+
+// Feature has calls of actions that need a token wait for the person to sign in, and takes what they answer.
+func (f *SignIn) Feature() turn.Feature {
+	return turn.Feature{
+		Name: "signin", Hides: f.hides, Accept: f.accept, Ready: f.ready, Called: f.called, Token: f.token,
+		Pauses: map[string]func() turn.Pause{kind: func() turn.Pause { return &signIn{of: f} }},
+		Reads: func(a *activity.Activity, _ string) *turn.Reply {
+			s, ok := answersCard(a)
+			if !ok || !f.signsIn() {
+				return nil
+			}
+			return &turn.Reply{
+				Queue:  "signin " + turn.Hash(cmp.Or(ExchangeOf(a), a.Name+"\n"+a.From.ID+"\n"+a.ID))[:16], // equal ones share it
+				Handle: func(ctx context.Context, t *turn.Turn) error { return (&signer{t, f, s, turn.Secret(t)}).answer(ctx) },
+			}
+		},
+	}
+}
+
+// signsIn reports whether there are actions that people sign in for.
+func (f *SignIn) signsIn() bool { return len(f.actions.Connections()) > 0 }
+
+// What a turn keeps while it plans: the connection that the person has just signed in to, for the next call, and how
+// often it asked for that, by connection.
+var (
+	signedInTo = turn.NewPlanSlot[string]("signed_in")
+	asked      = turn.NewPlanSlot[map[string]int]("sign_ins")
+)
+
+// current are the person's tokens for the calls that come next, by connection.
+var current = turn.NewLocal[map[string]connector.UserToken]()
 
 // signIn is a sign-in that a record waits for.
 type signIn struct {
@@ -66,6 +105,8 @@ type signIn struct {
 	Told       bool      `json:"told,omitzero"`   // that the silent sign-in failed
 	Tried      time.Time `json:"tried,omitzero"`  // when the outcome came
 	Outcome    outcome   `json:"outcome,omitempty"`
+
+	of *SignIn
 }
 
 // outcome is what came of a sign-in.
@@ -80,35 +121,34 @@ const (
 	noSilent  outcome = "failed" // the client could not do it silently
 )
 
-const notSignedIn = "the person did not sign in"
-
-// userToken is [actions.Turn.UserToken].
-func userToken(ctx context.Context, t *Turn, connection string) (connector.UserToken, error) {
-	if token, ok := t.exec.tokens[connection]; ok {
+// token is [actions.Turn.UserToken].
+func (f *SignIn) token(ctx context.Context, t *turn.Turn, connection string) (connector.UserToken, error) {
+	if token, ok := (*current.Of(t))[connection]; ok {
 		return token, nil
 	}
-	if t.engine.cfg.Tokens == nil {
+	if f.tokens == nil {
 		return connector.UserToken{}, connector.ErrNoTokenService
 	}
-	return t.engine.cfg.Tokens.UserToken(ctx, t.Activity.Reference(), connection, "")
+	return f.tokens.UserToken(ctx, t.Activity.Reference(), connection, "")
 }
 
-// signInLink is [Turn.SignInLink].
-func signInLink(ctx context.Context, t *Turn, connection string) (string, error) {
-	if t.engine.cfg.Tokens == nil {
+// Link returns the address where the turn's person signs in to the connection. Only they may get it.
+func (f *SignIn) Link(ctx context.Context, t *turn.Turn, connection string) (string, error) {
+	if f.tokens == nil {
 		return "", connector.ErrNoTokenService
 	}
-	r, err := t.engine.cfg.Tokens.SignInResource(ctx, t.Activity.Reference(), connection)
+	r, err := f.tokens.SignInResource(ctx, t.Activity.Reference(), connection)
 	return r.Link, err
 }
 
-// redeemState is [Turn.RedeemState].
-func redeemState(ctx context.Context, t *Turn, connection string) (bool, error) {
-	code := cmp.Or(t.secret, stateOf(t.Activity))
-	if !sixDigits().MatchString(code) || t.engine.cfg.Tokens == nil {
+// Redeem signs the turn's person in to the connection, with the code in the message extension's invoke that Teams
+// repeats after a sign-in. It reports whether there was a correct code.
+func (f *SignIn) Redeem(ctx context.Context, t *turn.Turn, connection string) (bool, error) {
+	code := cmp.Or(turn.Secret(t), stateOf(t.Activity))
+	if !sixDigits().MatchString(code) || f.tokens == nil {
 		return false, nil
 	}
-	_, err := t.engine.cfg.Tokens.UserToken(ctx, t.Activity.Reference(), connection, code)
+	_, err := f.tokens.UserToken(ctx, t.Activity.Reference(), connection, code)
 	if errors.Is(err, connector.ErrNoUserToken) {
 		return false, nil
 	}
@@ -124,90 +164,91 @@ func stateOf(a *activity.Activity) string {
 	return value.State
 }
 
-// signOut is [Turn.SignOut].
-func signOut(ctx context.Context, t *Turn) error {
+// Out signs the person out of all connections that actions need, and drops what waits in this conversation for them to
+// sign in.
+func (f *SignIn) Out(ctx context.Context, t *turn.Turn) error {
 	var errs []error
-	for _, connection := range t.engine.cfg.Actions.Connections() {
-		err := t.engine.cfg.Tokens.SignOutUser(ctx, t.Activity.Reference(), connection)
+	for _, connection := range f.actions.Connections() {
+		err := f.tokens.SignOutUser(ctx, t.Activity.Reference(), connection)
 		if !errors.Is(err, connector.ErrNoTokenService) {
 			errs = append(errs, err)
 		}
 	}
-	errs = append(errs, dropWaits(ctx, t, t.Activity.Conversation.ID, t.Activity.From.ID, isOne(forSignIn)))
+	errs = append(errs, turn.Here(t).Drop(ctx, t.Activity.From.ID, kind))
 	return errors.Join(errs...)
 }
 
-// tokenFor gets the token that a call needs. A person who is not signed in has to do that first; but a
-// call that had begun, or that they have just signed in for, gets it by itself.
-func tokenFor(ctx context.Context, x *execution, c *call) error {
-	if c.err != nil || c.pause != nil || c.action.Connection == "" || x.mayHaveStarted > 0 || x.rec.Run.SignedIn == c.action.Connection {
-		return nil
+// ready gets the token that a call needs. A person who is not signed in has to do that first; but a call that had
+// begun, or that they have just signed in for, gets it by itself.
+func (f *SignIn) ready(ctx context.Context, t *turn.Turn, c *turn.Pending) (turn.Pause, error) {
+	connection, have := c.Action.Connection, current.Of(t)
+	if connection == "" || c.Begun || c.Approval.Required && !c.Granted || *signedInTo.Of(t) == connection {
+		return nil, nil
 	}
-	connection := c.action.Connection
-	token, err := userToken(ctx, x.Turn, connection)
+	token, err := f.token(ctx, t, connection)
 	switch {
+	case err == nil && *have == nil:
+		*have = map[string]connector.UserToken{connection: token}
 	case err == nil:
-		if x.tokens == nil {
-			x.tokens = map[string]connector.UserToken{}
-		}
-		x.tokens[connection] = token
+		(*have)[connection] = token
 	case errors.Is(err, connector.ErrNoUserToken):
-		c.pause = &signIn{Connection: connection, Action: c.action.Name}
+		return &signIn{Connection: connection, Action: c.Action.Name, of: f}, nil
 	case ctx.Err() != nil:
-		return ctx.Err()
+		return nil, ctx.Err()
 	default:
-		c.err = whyNoSignIn(ctx, err)
+		return nil, whyNot(ctx, err)
 	}
-	return nil
+	return nil, nil
 }
 
-// forgetRefusedToken forgets a token that the service does not take any more, such as one that was revoked there: the
-// call says that the person is not signed in, although there was a token. If it is planned again, they are
-// asked to sign in.
-func forgetRefusedToken(ctx context.Context, x *execution, c *call) {
-	if wants, more := errors.AsType[*connector.ScopeError](c.err); more && c.action != nil {
-		widenToken(ctx, x, c, wants.Scopes)
+// called forgets a token that the service does not take any more, such as one that was revoked there: the call says
+// that the person is not signed in, although there was a token. If it is planned again, they are asked to sign in.
+func (f *SignIn) called(ctx context.Context, t *turn.Turn, a *actions.Action, err error) error {
+	_, had := (*current.Of(t))[a.Connection]
+	*current.Of(t), *signedInTo.Of(t) = nil, ""
+	if wants, more := errors.AsType[*connector.ScopeError](err); more {
+		err = f.widen(ctx, t, a, wants.Scopes)
 	}
-	if c.action == nil || !errors.Is(c.err, connector.ErrNoUserToken) {
-		return
+	if had && errors.Is(err, connector.ErrNoUserToken) {
+		fault := f.tokens.SignOutUser(ctx, t.Activity.Reference(), a.Connection)
+		zerolog.Ctx(ctx).Warn().AnErr("error", fault).Str("connection", a.Connection).Str("action", a.Name).
+			Msg("a service does not take the token of a person, who is signed out")
 	}
-	if _, had := x.tokens[c.action.Connection]; !had {
-		return
-	}
-	err := x.engine.cfg.Tokens.SignOutUser(ctx, x.Activity.Reference(), c.action.Connection)
-	zerolog.Ctx(ctx).Warn().AnErr("error", err).Str("connection", c.action.Connection).Str("action", c.action.Name).Msg("a service does not take the token of a person, who is signed out")
+	return err
 }
 
-// widenToken decides what becomes of a call for which the service wants more scopes than the person's token has: they
-// sign in again if that gives them.
-func widenToken(ctx context.Context, x *execution, c *call, scopes []string) {
+// widen decides what becomes of a call for which the service wants more scopes than the person's token has: they sign
+// in again if that gives them.
+func (f *SignIn) widen(ctx context.Context, t *turn.Turn, a *actions.Action, scopes []string) error {
 	can := false
 	var err error
-	if tokens, ok := x.engine.cfg.Tokens.(interface {
+	if tokens, ok := f.tokens.(interface {
 		CanWiden(ctx context.Context, ref activity.Reference, connection string, needed []string) (bool, error)
 	}); ok {
-		can, err = tokens.CanWiden(ctx, x.Activity.Reference(), c.action.Connection, scopes)
+		can, err = tokens.CanWiden(ctx, t.Activity.Reference(), a.Connection, scopes)
 	}
 	if can {
-		c.err = connector.ErrNoUserToken
-		return
+		return connector.ErrNoUserToken
 	}
-	zerolog.Ctx(ctx).Warn().AnErr("error", err).Str("connection", c.action.Connection).Str("action", c.action.Name).Strs("scopes", scopes).
+	zerolog.Ctx(ctx).Warn().AnErr("error", err).Str("connection", a.Connection).Str("action", a.Name).Strs("scopes", scopes).
 		Msg("a service wants more scopes than people are asked for")
-	c.err = Refuse("the service wants more rights for it than the person can give to this bot")
+	return turn.Refuse("the service wants more rights for it than the person can give to this bot")
 }
 
-// whyNoSignIn is why a call fails that needs a token.
-func whyNoSignIn(ctx context.Context, err error) error {
-	zerolog.Ctx(ctx).Warn().Str("error", cause(err)).Msg("the token service was of no use")
+// whyNot is why a call fails that needs a token.
+func whyNot(ctx context.Context, err error) error {
+	zerolog.Ctx(ctx).Warn().Str("error", turn.Cause(err)).Msg("the token service was of no use")
 	if errors.Is(err, connector.ErrNoTokenService) {
-		return Refuse("the person cannot be signed in here")
+		return turn.Refuse("the person cannot be signed in here")
 	}
-	return Refuse("the service that signs people in does not answer")
+	return turn.Refuse("the service that signs people in does not answer")
 }
 
 // Kind is that of a [Pause].
-func (*signIn) Kind() string { return string(forSignIn) }
+func (*signIn) Kind() string { return kind }
+
+// Listed has it found without its record.
+func (*signIn) Listed() {}
 
 // Until is when it ends without a token.
 func (s *signIn) Until() time.Time { return s.Asked.Add(signInWithin) }
@@ -218,7 +259,7 @@ func (s *signIn) Note() string {
 }
 
 // Failed is what it says if the person could not be asked.
-func (s *signIn) Failed(*Turn) string {
+func (s *signIn) Failed(*turn.Turn) string {
 	return "[" + s.Action + " needs a sign-in, but the person could not be asked.]"
 }
 
@@ -229,27 +270,34 @@ func (*signIn) Shown(string) {}
 func (s *signIn) Answered() (activity string, ok bool) { return "", s.Outcome != "" }
 
 // Data is nothing that the list of what waits has not.
-func (*signIn) Data(*Turn) map[string]any { return nil }
+func (*signIn) Data(*turn.Turn) map[string]any { return nil }
 
 // Ask asks the person to sign in, unless nobody is there.
-func (s *signIn) Ask(ctx context.Context, t *Turn, _ string) (*activity.Activity, error) {
-	title := Title(t, s.Action)
-	if t.rec.Notice != nil || t.Activity.From.ID == "" {
-		return nil, Stop(t.Translate("I can't do this: %s. You have to be signed in for it, so please ask me for it yourself.", title))
+func (s *signIn) Ask(ctx context.Context, t *turn.Turn, _ string) (*activity.Activity, error) {
+	title := turn.Title(t, s.Action)
+	if t.Unasked() || t.Activity.From.ID == "" {
+		return nil, turn.Stop(t.Translate("I can't do this: %s. You have to be signed in for it, so please ask me for it yourself.", title))
 	}
-	r, err := t.engine.cfg.Tokens.SignInResource(ctx, t.Activity.Reference(), s.Connection)
+	r, err := s.of.tokens.SignInResource(ctx, t.Activity.Reference(), s.Connection)
 	if err != nil {
-		return nil, cmp.Or(ctx.Err(), whyNoSignIn(ctx, err))
+		return nil, cmp.Or(ctx.Err(), whyNot(ctx, err))
 	}
-	if t.rec.Run.SignIns[s.Connection] >= maxSignIns { // the service does not take what it gave
+	times := asked.Of(t)
+	if (*times)[s.Connection] >= maxSignIns { // the service does not take what it gave
 		zerolog.Ctx(ctx).Warn().Str("connection", s.Connection).Str("action", s.Action).Msg("a person who has signed in is still not signed in")
-		return nil, Refuse("the person has signed in, and the service still says that they have not")
+		return nil, turn.Refuse("the person has signed in, and the service still says that they have not")
 	}
-	if t.rec.Run.SignIns == nil {
-		t.rec.Run.SignIns = map[string]int{}
+	if *times == nil {
+		*times = map[string]int{}
 	}
-	t.rec.Run.SignIns[s.Connection]++
-	if err := replaceSignIn(ctx, t, s.Connection); err != nil {
+	(*times)[s.Connection]++
+	waiting, err := turn.Waits(ctx, t, kind)
+	for _, f := range flowsOf(waiting, t.Activity.From.ID) {
+		if err == nil && f.Connection == s.Connection { // this one replaces it
+			_, _, err = turn.Wake(ctx, t, f.at, false, func(p turn.Pause) { p.(*signIn).Outcome = replaced })
+		}
+	}
+	if err != nil {
 		return nil, err
 	}
 	s.Asked = time.Now().UTC().Truncate(time.Millisecond)
@@ -257,7 +305,7 @@ func (s *signIn) Ask(ctx context.Context, t *Turn, _ string) (*activity.Activity
 	if silent {
 		s.Exchange = r.Exchange.ID
 	}
-	m := ForPerson(t, "")
+	m := turn.ForPerson(t, "")
 	card := r.Card(s.Connection, t.Translate("Please sign in, so that I can do this: %s.", title), t.Translate("Sign in"), silent)
 	m.Attachments = []activity.Attachment{card}
 	m.TextFormat = ""
@@ -265,145 +313,55 @@ func (s *signIn) Ask(ctx context.Context, t *Turn, _ string) (*activity.Activity
 	return m, nil
 }
 
-// ForPerson is a message that only the person of the turn sees, where the channel can do that.
-func ForPerson(t *Turn, text string) *activity.Activity {
-	m := t.Message(text)
-	m.Recipient = t.Activity.From // a client that signs in silently wants it
-	m.Recipient.Extra = nil
-	if t.Activity.ChannelID == activity.Teams && !t.Activity.Conversation.Personal() {
-		m.ReplyToID, m.Recipient.Extra = "", jsontext.Value(`{"isTargeted":true}`)
-	}
-	return m
-}
-
-// replaceSignIn ends an earlier sign-in of the person for the same connection.
-func replaceSignIn(ctx context.Context, t *Turn, connection string) error {
-	flows, err := pendingIn(ctx, t, conversationKey(t), t.Activity.From.ID)
-	for _, f := range flows {
-		if err == nil && f.Connection == connection {
-			_, err = wakeSignIn(ctx, t, f, nil, func(s *signIn) { s.Outcome = replaced })
-		}
-	}
-	return err
-}
-
 // Resume acts on the outcome.
-func (s *signIn) Resume(ctx context.Context, t *Turn) (Next, error) {
-	x, came := t.exec, s.Outcome
+func (s *signIn) Resume(ctx context.Context, t *turn.Turn) (turn.Next, error) {
+	came := s.Outcome
 	s.Outcome = ""
 	zerolog.Ctx(ctx).Info().Str("connection", s.Connection).Str("outcome", string(cmp.Or(came, "expired"))).Msg("sign-in ended")
-	again := func(sentence texts.Text) (Next, error) {
-		return WaitOn(t, s, ForPerson(t, t.Translate(sentence)))
-	}
 	if (came == noSilent || came == wrongCode && s.Wrong < maxCodes) && time.Since(s.Tried) > findWithin/2 {
 		// It was long in its queue, so another try could not wake it, see signer.flows.
-		if _, err := userToken(ctx, t, s.Connection); err == nil {
+		if _, err := s.of.token(ctx, t, s.Connection); err == nil {
 			came = signedIn
 		}
 	}
 	switch {
 	case came == signedIn:
-		x.replaceNote(s, "")
-		x.rec.Run.SignedIn = s.Connection
-		x.since.progressed = true
-		return goOnTo(running), nil
+		*signedInTo.Of(t) = s.Connection
+		return turn.Answered(t, s, nil), nil
 	case came == noSilent:
-		return again("I couldn't sign you in. Please use the button on the card.")
+		return turn.WaitOn(t, s, turn.ForPerson(t, t.Translate("I couldn't sign you in. Please use the button on the card.")))
 	case came == wrongCode && s.Wrong < maxCodes:
-		return again("That code didn't work. Please send the code that the sign-in page shows you, or use the button on the card again.")
+		said := t.Translate("That code didn't work. Please send the code that the sign-in page shows you, or use the button on the card again.")
+		return turn.WaitOn(t, s, turn.ForPerson(t, said))
 	case came == "" || came == replaced:
-		return Expired(t, s, "["+s.Action+" did not run, because "+notSignedIn+".]"), nil
-	case x.owesAfter():
-		return x.goOnWithout(s, notSignedIn), nil
+		return turn.Expired(t, s, "["+s.Action+" did not run, because "+turn.NotSignedIn+".]"), nil
 	}
-	said := x.wontDo(s.Action)
-	x.replaceNote(s, "["+said+"]")
-	if came == wrongCode {
-		said = x.Translate("That code didn't work either.") + " " + said
-	}
-	x.rec.Run = nil
-	return x.put([]*activity.Activity{ForPerson(t, said)})
+	return turn.Without(t, s, s.Action, turn.NotSignedIn, func(said string) []*activity.Activity {
+		if came == wrongCode {
+			said = t.Translate("That code didn't work either.") + " " + said
+		}
+		return []*activity.Activity{turn.ForPerson(t, said)}
+	})
 }
 
 // flow is a sign-in that waits.
 type flow struct {
 	*signIn
-	owner string
-	at    inbox.Waiting
+	at *turn.Waiting
 }
 
-// pendingIn lists the sign-ins that wait in the conversation of that queue, the newest first: those of owner,
-// or everybody's.
-func pendingIn(ctx context.Context, t *Turn, queue state.Key, owner string) (flows []flow, err error) {
-	all, err := waitsOf(ctx, t, queue, owner, isOne(forSignIn))
-	for _, listed := range all {
-		w := readWait(listed)
-		s, ok := w.open(t.engine.pauses).(*signIn)
-		if ok && time.Since(s.Asked) < signInWithin {
-			flows = append(flows, flow{s, w.Owner, listed})
+// flowsOf lists the sign-ins of the person, or of anybody, the newest first. Of those that do not wait just now, only
+// some are there: they cannot be woken, but whoever resumes them finds a token.
+func flowsOf(waiting []*turn.Waiting, owner string) (flows []flow) {
+	for _, w := range waiting {
+		s, ok := w.Pause.(*signIn)
+		open := ok && slices.Contains([]outcome{"", noSilent, wrongCode}, s.Outcome) && time.Since(s.Asked) < signInWithin
+		if open && (owner == "" || w.Owner == owner) {
+			flows = append(flows, flow{s, w})
 		}
 	}
 	slices.SortStableFunc(flows, func(a, b flow) int { return b.Asked.Compare(a.Asked) })
-	return flows, err
-}
-
-// unsettledIn lists the sign-ins of the turn's person that do not wait just now, but will: the record
-// is about to send its card, or is in its queue to say that a try failed. They cannot be woken, but
-// [signInEnded] finds a token.
-func unsettledIn(ctx context.Context, t *Turn, queue state.Key) (flows []flow, err error) {
-	all, err := t.engine.inbox.Records(ctx, queue)
-	for id, raw := range all {
-		rec, err := Decode(raw)
-		if err != nil || rec.Wait == nil {
-			continue // one that cannot be read is its turn's trouble
-		}
-		s, ok := rec.Wait.open(t.engine.pauses).(*signIn)
-		if !ok || time.Since(s.Asked) >= signInWithin {
-			continue
-		}
-		asked, err := rec.Read()
-		if err == nil && asked.From.ID == t.Activity.From.ID && slices.Contains([]outcome{"", noSilent, wrongCode}, s.Outcome) {
-			flows = append(flows, flow{s, asked.From.ID, inbox.Waiting{Queue: queue, ID: id}})
-		}
-	}
-	slices.SortStableFunc(flows, func(a, b flow) int { return b.Asked.Compare(a.Asked) })
-	return flows, err
-}
-
-// wakeSignIn changes a sign-in that waits and puts its record back into its queue. by proved the
-// address that it is answered at; nil: nobody did. It reports whether the record still waited.
-func wakeSignIn(ctx context.Context, t *Turn, f flow, by *Turn, change func(*signIn)) (woken bool, err error) {
-	const most = 5 // others may do so at the same time
-	for range most {
-		w, err := t.engine.inbox.Find(ctx, f.at.Queue, f.at.ID)
-		if errors.Is(err, inbox.ErrNoRecord) {
-			return false, nil
-		}
-		if err != nil {
-			return false, err
-		}
-		rec, err := Decode(w.Record)
-		if err != nil {
-			return false, err
-		}
-		s, ok := rec.Wait.open(t.engine.pauses).(*signIn)
-		if rec.Wait.For != forSignIn || !ok {
-			return false, nil
-		}
-		change(s)
-		if by != nil {
-			rec.Caller, rec.Caller.ServiceURL = by.rec.Caller, by.Activity.ServiceURL
-		}
-		rec.Awaited, rec.Answer = false, nil
-		raw, err := rec.Encode()
-		if err == nil {
-			err = t.engine.inbox.Wake(ctx, w, raw)
-		}
-		if err == nil || !errors.Is(err, inbox.ErrNoRecord) {
-			return err == nil, err
-		}
-	}
-	return false, nil
+	return flows
 }
 
 // The names of what brings an answer to a sign-in card.
@@ -499,30 +457,42 @@ func hideState(a *activity.Activity) (code string) {
 	return code
 }
 
-// hideSecret takes the secret out of the turn's activity and of its record.
-func hideSecret(t *Turn) {
-	_, ok := answersCard(t.Activity)
-	switch {
-	case ok && t.SignsIn(): // else the bot's own handler wants it
-		t.secret, t.Text = Hide(t.Activity), ""
-	case !ok && t.engine.cfg.Tokens != nil && slices.Contains([]string{"composeExtension/submitAction", cardAction}, t.Activity.Name): // the others are not stored
-		if t.secret = Hide(t.Activity); t.secret == "" {
-			return
+// hides takes the secret out of the turn's activity.
+func (f *SignIn) hides(t *turn.Turn, stored bool) {
+	a := t.Activity
+	switch _, ok := answersCard(a); {
+	case ok && f.signsIn(): // else the bot's own handler wants it
+		turn.Hide(t, Hide(a))
+	case !ok && f.tokens != nil && (stored || a.Name == "composeExtension/submitAction" || a.Name == cardAction):
+		if secret := Hide(a); secret != "" {
+			turn.Hide(t, secret)
 		}
-	default:
-		return
 	}
-	raw, err := t.Activity.Encode()
-	if err != nil { // it was decoded
-		raw = []byte(`{}`)
+}
+
+// accept makes a message that is nothing but six digits the code of its person, if they are about to sign in.
+func (f *SignIn) accept(ctx context.Context, t *turn.Turn) error {
+	code, a := t.Text, t.Activity
+	if !t.IsMessage() || !sixDigits().MatchString(code) || !f.signsIn() {
+		return nil
 	}
-	t.rec.Activity = raw
+	mine := func(all []*turn.Waiting) bool { return len(flowsOf(all, a.From.ID)) > 0 }
+	waiting, err := turn.Await(ctx, t, kind, 0, mine)
+	if err != nil || !mine(waiting) {
+		return err
+	}
+	a.Name, a.Entities, a.Attachments, a.Value = typedCode, nil, nil, nil
+	Hide(a)
+	turn.Hide(t, code)
+	return nil
 }
 
 // signer is a turn that brings the answer to a sign-in card.
 type signer struct {
-	*Turn
+	*turn.Turn
+	*SignIn
 	answerToCard
+	secret string
 }
 
 // answer is the handler of such a turn.
@@ -542,38 +512,22 @@ func (t *signer) answer(ctx context.Context) error {
 
 // flows lists what the person may sign in for. If there is none that will do, but a turn at work that
 // may be about to wait, it looks again for a while.
-func (t *signer) flows(ctx context.Context, will func(flow) bool) (mine []flow, err error) {
-	queue := conversationKey(t.Turn)
-	for until := time.Now().Add(findWithin); ; {
-		running, err := t.engine.inbox.Queued(ctx, queue) // before the list: it may begin to wait in between
-		if err != nil {
-			return nil, err
-		}
-		all, err := pendingIn(ctx, t.Turn, queue, "")
-		if err != nil {
-			return nil, err
-		}
-		mine = slices.DeleteFunc(slices.Clone(all), func(f flow) bool { return f.owner != t.Activity.From.ID })
-		switch {
-		case slices.ContainsFunc(mine, will):
-			return mine, nil
-		case t.Exchange != "" && slices.ContainsFunc(all, func(f flow) bool { return f.Exchange == t.Exchange }):
-			zerolog.Ctx(ctx).Warn().Str("audit", "sign-in").Str("user", t.Activity.From.ID).Msg("somebody else answered a sign-in card, ignored")
-			return mine, nil
-		case running == 0 || ctx.Err() != nil:
-			return mine, ctx.Err()
-		case time.Now().After(until):
-			unsettled, err := unsettledIn(ctx, t.Turn, queue)
-			return append(mine, unsettled...), err
-		}
-		wait(ctx, 50*time.Millisecond, nil)
+func (t *signer) flows(ctx context.Context, will func(flow) bool) ([]flow, error) {
+	others := func(f flow) bool { return t.Exchange != "" && f.Exchange == t.Exchange }
+	all, err := turn.Await(ctx, t.Turn, kind, findWithin, func(all []*turn.Waiting) bool {
+		return slices.ContainsFunc(flowsOf(all, t.Activity.From.ID), will) || slices.ContainsFunc(flowsOf(all, ""), others)
+	})
+	mine := flowsOf(all, t.Activity.From.ID)
+	if !slices.ContainsFunc(mine, will) && slices.ContainsFunc(flowsOf(all, ""), others) {
+		zerolog.Ctx(ctx).Warn().Str("audit", "sign-in").Str("user", t.Activity.From.ID).Msg("somebody else answered a sign-in card, ignored")
 	}
+	return mine, err
 }
 
 // exchange signs the person in with the token of their Teams client. Teams understands 412 as: the
 // person has to consent.
 func (t *signer) exchange(ctx context.Context) error {
-	known := slices.Contains(t.engine.cfg.Actions.Connections(), t.Connection)
+	known := slices.Contains(t.actions.Connections(), t.Connection)
 	if !t.Given || !known {
 		return t.refuse(http.StatusBadRequest, "there is no token, or no such connection")
 	}
@@ -587,7 +541,7 @@ func (t *signer) exchange(ctx context.Context) error {
 	case i < 0 && len(mine) > 0:
 		return t.refuse(http.StatusBadRequest, "the sign-in is for another connection")
 	case i < 0: // it is complete, or not this person's
-		t.Answer(Answer{})
+		t.Answer(turn.Answer{})
 		return nil
 	}
 	var refused *connector.Error
@@ -597,17 +551,17 @@ func (t *signer) exchange(ctx context.Context) error {
 		errors.Is(err, connector.ErrNoUserToken) && t.secret != "":
 		return t.refuse(http.StatusPreconditionFailed, "the person has to consent, or the connection is not set up for this")
 	default:
-		zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("a sign-in could not be completed")
+		zerolog.Ctx(ctx).Error().Str("error", turn.Cause(err)).Msg("a sign-in could not be completed")
 		return t.refuse(http.StatusBadGateway, "the token service did not answer")
 	}
-	t.Answer(Answer{})
+	t.Answer(turn.Answer{})
 	return t.wake(ctx, mine[i], signedIn)
 }
 
 // redeem signs the person in with the secret. If that died with its process, the token service knows
 // whether they are signed in.
 func (t *signer) redeem(ctx context.Context, connection string, exchange bool) (err error) {
-	tokens, ref := t.engine.cfg.Tokens, t.Activity.Reference()
+	tokens, ref := t.tokens, t.Activity.Reference()
 	if exchange && t.secret != "" {
 		_, err = tokens.ExchangeToken(ctx, ref, connection, t.secret)
 	} else {
@@ -617,7 +571,8 @@ func (t *signer) redeem(ctx context.Context, connection string, exchange bool) (
 }
 
 func (t *signer) wake(ctx context.Context, f flow, came outcome) error {
-	woken, err := wakeSignIn(ctx, t.Turn, f, t.Turn, func(s *signIn) {
+	woken, gone, err := turn.Wake(ctx, t.Turn, f.at, true, func(p turn.Pause) {
+		s := p.(*signIn)
 		s.Outcome, s.Tried = came, time.Now().UTC().Truncate(time.Millisecond)
 		switch came {
 		case wrongCode:
@@ -626,16 +581,12 @@ func (t *signer) wake(ctx context.Context, f flow, came outcome) error {
 			s.Told = true
 		}
 	})
-	if err != nil || woken || came != signedIn {
+	if err != nil || woken || came != signedIn || !gone {
 		return err
 	}
 	// They may have said /forget or /signout while the token came: then they are to be signed out.
-	all, err := t.engine.inbox.Records(ctx, f.at.Queue)
-	if _, there := all[f.at.ID]; err == nil && !there {
-		zerolog.Ctx(ctx).Info().Str("connection", f.Connection).Msg("signed out, because the sign-in ended while the token came")
-		err = t.engine.cfg.Tokens.SignOutUser(ctx, t.Activity.Reference(), f.Connection)
-	}
-	return err
+	zerolog.Ctx(ctx).Info().Str("connection", f.Connection).Msg("signed out, because the sign-in ended while the token came")
+	return t.tokens.SignOutUser(ctx, t.Activity.Reference(), f.Connection)
 }
 
 // refuse answers the request so that the client shows the sign-in button.
@@ -646,7 +597,7 @@ func (t *signer) refuse(status int, why string) error {
 		Detail     string `json:"failureDetail"`
 	}{t.Exchange, t.Connection, why})
 	if err == nil {
-		t.Answer(Answer{Status: status, Body: body})
+		t.Answer(turn.Answer{Status: status, Body: body})
 	}
 	return err
 }
@@ -660,20 +611,20 @@ func (t *signer) verify(ctx context.Context) error {
 	case !t.Given && t.State == "":
 		return t.refuse(http.StatusNotFound, "there is no code")
 	case len(mine) == 0:
-		t.Answer(Answer{}) // it is complete
+		t.Answer(turn.Answer{}) // it is complete
 		return nil
 	case t.State == byPerson:
-		t.Answer(Answer{})
+		t.Answer(turn.Answer{})
 		return t.wake(ctx, mine[0], cancelled)
 	case t.secret != "" && !sixDigits().MatchString(t.secret):
 		return t.refuse(http.StatusPreconditionFailed, "this is no code")
 	}
 	switch err := t.tryCode(ctx, mine); {
 	case err == nil:
-		t.Answer(Answer{})
+		t.Answer(turn.Answer{})
 	case errors.Is(err, connector.ErrNoUserToken):
 		return t.refuse(http.StatusPreconditionFailed, "the code is wrong")
-	case is[*connector.Error](err) || errors.Is(err, errNoAnswer):
+	case errors.As(err, new(*connector.Error)) || errors.Is(err, errNoAnswer):
 		return t.refuse(http.StatusBadGateway, "the token service did not answer")
 	default:
 		return err
@@ -697,7 +648,7 @@ func (t *signer) tryCode(ctx context.Context, mine []flow) error {
 			return t.wake(ctx, f, signedIn)
 		}
 		if !errors.Is(err, connector.ErrNoUserToken) {
-			zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("a code could not be checked")
+			zerolog.Ctx(ctx).Error().Str("error", turn.Cause(err)).Msg("a code could not be checked")
 			return fmt.Errorf("%w: %w", errNoAnswer, err)
 		}
 	}
@@ -740,7 +691,7 @@ func (t *signer) arrived(ctx context.Context) error {
 	if i := slices.IndexFunc(mine, wanted); i >= 0 {
 		t.secret = "" // the token service has it
 		if err := t.redeem(ctx, mine[i].Connection, false); err != nil {
-			zerolog.Ctx(ctx).Warn().Str("error", cause(err)).Msg("a token is said to be there, and the token service has none")
+			zerolog.Ctx(ctx).Warn().Str("error", turn.Cause(err)).Msg("a token is said to be there, and the token service has none")
 			return nil
 		}
 		return t.wake(ctx, mine[i], signedIn)
@@ -752,7 +703,7 @@ func (t *signer) arrived(ctx context.Context) error {
 // the client says so itself.
 func (t *signer) gaveUp(ctx context.Context) error {
 	zerolog.Ctx(ctx).Warn().Str("code", t.Code).Msg("the client could not sign in silently")
-	t.Answer(Answer{})
+	t.Answer(turn.Answer{})
 	if !slices.Contains([]string{"installappfailed", "authrequestfailed"}, t.Code) {
 		return nil
 	}
@@ -765,19 +716,11 @@ func (t *signer) gaveUp(ctx context.Context) error {
 }
 
 // ExchangeOf identifies a silent sign-in, because each of the person's open clients answers the
-// card. "": the turn is not a silent sign-in.
-func ExchangeOf(t *Turn) string {
-	s, ok := answersCard(t.Activity)
+// card. "": the activity is not a silent sign-in.
+func ExchangeOf(a *activity.Activity) string {
+	s, ok := answersCard(a)
 	if !ok || s.kind != exchangeInvoke || s.Exchange == "" {
 		return ""
 	}
-	return "exchange\n" + t.Activity.Conversation.ID + "\n" + t.Activity.From.ID + "\n" + s.Connection + "\n" + s.Exchange
-}
-
-// CodeOf tells the code of a sign-in that came with the activity from others, and keeps it secret. "": none came.
-func CodeOf(t *Turn) string {
-	if t.secret == "" {
-		return ""
-	}
-	return hashOf(t.secret)
+	return "exchange\n" + a.Conversation.ID + "\n" + a.From.ID + "\n" + s.Connection + "\n" + s.Exchange
 }
