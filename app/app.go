@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"reflect"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -188,7 +187,8 @@ func (b *Bot) assemble(s *settings.Settings, cfg bot.Config) (*bot.Bot, actions.
 // check is the mistakes in the settings and the bot, all at once. Setup, Routes and Connections are only tried
 // here if there are mistakes already: otherwise the start finds those in them.
 func (b *Bot) check(ctx context.Context, s *settings.Settings, more ...error) error {
-	more = append(more, b.checkFields(s))
+	_, err := b.Teams.Invokes()
+	more = append(more, err)
 	if err := cli.Check(s, more...); err == nil {
 		return nil
 	}
@@ -274,32 +274,6 @@ func (b *Bot) usesAzureSignIn(s *settings.Settings) bool {
 		return !own
 	}
 	return s.SignsIn || slices.ContainsFunc(s.Actions().Connections(), azure)
-}
-
-// checkFields returns the mistakes in the fields that the settings do not check. It connects to nothing.
-func (b *Bot) checkFields(s *settings.Settings) error {
-	_, err := b.Teams.Invokes()
-	return errors.Join(err, b.checkManifest())
-}
-
-// checkManifest checks what Manifest says. The rest of the app package is the command's: how long Name is, and
-// whether a translated title is that of a prompt.
-func (b *Bot) checkManifest() error {
-	if reflect.ValueOf(b.Manifest).IsZero() {
-		return nil
-	}
-	cfg := b.Manifest
-	cfg.AppID = cmp.Or(cfg.AppID, "00000000-0000-0000-0000-000000000001")
-	cfg.Domain = cmp.Or(cfg.Domain, "bot.example.com")
-	cfg.Translations = maps.Clone(cfg.Translations)
-	for tag, in := range cfg.Translations {
-		in.Commands = nil
-		cfg.Translations[tag] = in
-	}
-	if err := manifest.Build(io.Discard, cfg); err != nil {
-		return fmt.Errorf("app.Bot.Manifest: %w", err)
-	}
-	return nil
 }
 
 const (

@@ -61,7 +61,8 @@ func (d doctorCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Strea
 
 // diagnose examines the settings and what they name, except the checks that skip names.
 func diagnose(ctx context.Context, own Bot, s *settings.Settings, skip ...string) ([]check, error) {
-	faults := errors.Join(s.Check(), own.checkFields(s))
+	_, err := own.Teams.Invokes()
+	faults := errors.Join(s.Check(), err)
 	probes := []probe{{"settings", func(context.Context) check { return checkSettings(faults, s.Warnings(), s.Given()) }}}
 	if faults == nil {
 		p := &program{Settings: s, own: own, log: zerolog.Nop()}

@@ -30,6 +30,7 @@ import (
 	"github.com/planbot-go/planbot/knowledge"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/models/moderation"
+	"github.com/planbot-go/planbot/models/moderation/service"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/prompts"
 )
@@ -55,7 +56,7 @@ type moderator struct {
 func newModerator(t *testing.T) *moderator {
 	t.Helper()
 	m := &moderator{}
-	made, err := moderation.NewOpenAI(moderation.OpenAIConfig{Key: "key-of-the-moderator", URL: serve(t, m).URL, Transport: overWires})
+	made, err := service.NewOpenAI(service.OpenAIConfig{Key: "key-of-the-moderator", URL: serve(t, m).URL, Transport: overWires})
 	must(t, err)
 	m.Moderator = made
 	return m
@@ -348,7 +349,7 @@ func (stubborn) Judge(ctx context.Context, _ []moderation.Piece) (moderation.Ver
 // for ten.
 func TestAModeratorThatHangs(t *testing.T) {
 	t.Parallel()
-	slow, err := moderation.NewAzure(moderation.AzureConfig{URL: "https://a.example.com", Key: "k", Threshold: 4, Transport: hangs{}})
+	slow, err := service.NewAzure(service.AzureConfig{URL: "https://a.example.com", Key: "k", Threshold: 4, Transport: hangs{}})
 	must(t, err)
 	for name, tt := range map[string]struct {
 		by   moderation.Moderator

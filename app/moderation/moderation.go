@@ -14,6 +14,7 @@ import (
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/models/moderation"
+	"github.com/planbot-go/planbot/models/moderation/service"
 )
 
 type feature struct {
@@ -62,7 +63,7 @@ func (f *feature) moderator(v app.Values) (m moderation.Moderator, err error) {
 			fault("BOT_MODERATION_THRESHOLD", "%q is not a severity from 1 to 7", f.Threshold)
 			threshold = 7
 		}
-		m, err = moderation.NewAzure(moderation.AzureConfig{URL: f.URL, Key: f.Key, Threshold: threshold, Shields: f.Shields})
+		m, err = service.NewAzure(service.AzureConfig{URL: f.URL, Key: f.Key, Threshold: threshold, Shields: f.Shields})
 	case "openai":
 		threshold, bad := strconv.ParseFloat(cmp.Or(f.Threshold, "1"), 64)
 		if bad != nil || !(threshold > 0 && threshold <= 1) {
@@ -78,7 +79,7 @@ func (f *feature) moderator(v app.Values) (m moderation.Moderator, err error) {
 		if key == "" && f.URL == "" && v.Text("OPENAI_BASE_URL") == "" { // it goes where it goes already
 			key = v.Text("OPENAI_API_KEY")
 		}
-		m, err = moderation.NewOpenAI(moderation.OpenAIConfig{URL: f.URL, Key: key, Threshold: threshold})
+		m, err = service.NewOpenAI(service.OpenAIConfig{URL: f.URL, Key: key, Threshold: threshold})
 	}
 	if err != nil {
 		_, list, _ := strings.Cut(err.Error(), " config: ")

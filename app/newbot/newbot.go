@@ -22,6 +22,7 @@ import (
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/manifest"
+	"github.com/planbot-go/planbot/manifest/pack"
 )
 
 // Feature adds the command new.
@@ -77,7 +78,7 @@ func (c command) Run(_ context.Context, p *app.Program) error {
 			return err
 		}
 	}
-	if err := manifest.Init(filepath.Join(draft, "manifest"), manifest.Config{Name: botName(files["main.go"])}); err != nil {
+	if err := pack.Init(filepath.Join(draft, "manifest"), manifest.Config{Name: botName(files["main.go"])}); err != nil {
 		return fmt.Errorf("write the app package: %w", err)
 	}
 	if err := c.move(draft); err != nil {

@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"net/url"
@@ -28,13 +29,42 @@ import (
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/internal/titles"
 	"github.com/planbot-go/planbot/manifest"
+	"github.com/planbot-go/planbot/manifest/pack"
 )
 
 // Feature adds the command manifest.
 func Feature() app.Feature {
-	return app.Feature{Name: "teamsapp", Commands: &struct {
-		Manifest commands `help:"Write, build or validate the Teams app package."`
-	}{}}
+	var own *app.Bot
+	return app.Feature{
+		Name: "teamsapp", Commands: &struct {
+			Manifest commands `help:"Write, build or validate the Teams app package."`
+		}{},
+		Describe: func(_ *app.Program, b *app.Bot) error {
+			own = b
+			return nil
+		},
+		Check: func(app.Values) error { return check(own) },
+	}
+}
+
+// check checks what a bot's Manifest says. The rest is for the command: how long the bot's name is, and whether a
+// translated title is that of a prompt.
+func check(b *app.Bot) error {
+	if b == nil || reflect.ValueOf(b.Manifest).IsZero() {
+		return nil
+	}
+	cfg := b.Manifest
+	cfg.AppID = cmp.Or(cfg.AppID, "00000000-0000-0000-0000-000000000001")
+	cfg.Domain = cmp.Or(cfg.Domain, "bot.example.com")
+	cfg.Translations = maps.Clone(cfg.Translations)
+	for tag, in := range cfg.Translations {
+		in.Commands = nil
+		cfg.Translations[tag] = in
+	}
+	if err := pack.Build(io.Discard, cfg); err != nil {
+		return fmt.Errorf("app.Bot.Manifest: %w", err)
+	}
+	return nil
 }
 
 type commands struct {
@@ -210,7 +240,7 @@ func (c initCommand) Run(_ context.Context, p *app.Program) error {
 			c.Languages = []string{"en"}
 		}
 	}
-	if err := manifest.Init(c.Dir, c.config(p, c.Languages...)); err != nil {
+	if err := pack.Init(c.Dir, c.config(p, c.Languages...)); err != nil {
 		return cli.Usage(err)
 	}
 	fmt.Fprintf(p.Out(), "Wrote manifest.json, its icons and a file to translate for each further language to %s.\n"+
@@ -233,26 +263,26 @@ func (c buildCommand) Run(_ context.Context, p *app.Program) error {
 		return cli.Usage(err)
 	}
 	id, domain := cmp.Or(c.AppID, own.Manifest.AppID, s.AppID), cmp.Or(c.Domain, own.Manifest.Domain)
-	var pack bytes.Buffer
+	var made bytes.Buffer
 	var err error
 	switch {
 	case c.From == "":
 		cfg := c.config(p)
 		cfg.AppID, cfg.Domain = id, domain
-		err = manifest.Build(&pack, cfg)
+		err = pack.Build(&made, cfg)
 	case !reflect.ValueOf(c.manifestFlags).IsZero():
 		err = fmt.Errorf("with --from, everything but --app-id, --domain and --out comes from the files in %s: edit those instead", c.From)
 	default:
-		err = manifest.Pack(&pack, c.From, id, domain)
+		err = pack.Folder(&made, c.From, id, domain)
 	}
 	if err != nil {
 		return cli.Usage(err)
 	}
-	if err := os.WriteFile(c.Out, pack.Bytes(), 0o644); err != nil { //nolint:gosec // the package holds no secret
+	if err := os.WriteFile(c.Out, made.Bytes(), 0o644); err != nil { //nolint:gosec // the package holds no secret
 		return fmt.Errorf("write the app package: %w", err)
 	}
-	fmt.Fprintf(p.Out(), "Wrote %s (%d bytes). Upload it in Teams: Apps > Manage your apps > Upload an app.\n", c.Out, pack.Len())
-	pages, err := pagesOf(pack.Bytes(), domain)
+	fmt.Fprintf(p.Out(), "Wrote %s (%d bytes). Upload it in Teams: Apps > Manage your apps > Upload an app.\n", c.Out, made.Len())
+	pages, err := pagesOf(made.Bytes(), domain)
 	if err == nil && len(pages) > 0 {
 		fmt.Fprintf(p.Err(), "warning: the app links to %s, which the bot does not serve. Administrators and Microsoft's review open these pages: "+
 			"put them there, or name yours with --website-url, --privacy-url and --terms-url (in app.Bot.Manifest, or with --from in manifest.json).\n",
@@ -293,7 +323,7 @@ type validateCommand struct {
 
 // Run prints every problem and fails if there is one.
 func (c validateCommand) Run(_ context.Context, p *app.Program) error {
-	problems, err := manifest.Validate(c.File)
+	problems, err := pack.Validate(c.File)
 	if err != nil {
 		return cli.Usage(err)
 	}

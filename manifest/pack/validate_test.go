@@ -1,4 +1,4 @@
-package manifest_test
+package pack_test
 
 import (
 	"encoding/json"
@@ -10,14 +10,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/planbot-go/planbot/manifest"
+	"github.com/planbot-go/planbot/manifest/pack"
 )
 
 // wantProblems validates file and wants one problem for each want, which it
 // must contain, and no other.
 func wantProblems(t *testing.T, file string, want ...string) {
 	t.Helper()
-	problems, err := manifest.Validate(file)
+	problems, err := pack.Validate(file)
 	if err != nil {
 		t.Fatalf("validate: %v", err)
 	}
@@ -239,7 +239,7 @@ func TestExcelAddInPattern(t *testing.T) {
 		set(t, doc, "/extensions", list{map[string]any{"alternates": list{map[string]any{
 			"prefer": map[string]any{"xllCustomFunctions": map[string]any{"fileName": file}},
 		}}}})
-		problems, err := manifest.Validate(writeJSON(t, doc))
+		problems, err := pack.Validate(writeJSON(t, doc))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -282,7 +282,7 @@ func TestProblemsAreSafeToPrint(t *testing.T) {
 	doc := goodDoc(t)
 	set(t, doc, "/id", "\x1b[2J\nok: "+strings.Repeat("x", 5000))
 	set(t, doc, "/evil\x1b[31m", 1)
-	problems, err := manifest.Validate(writeJSON(t, doc))
+	problems, err := pack.Validate(writeJSON(t, doc))
 	if err != nil || len(problems) != 2 {
 		t.Fatalf("got %v, %v", problems, err)
 	}
@@ -297,7 +297,7 @@ func TestManyProblemsAreCapped(t *testing.T) {
 	t.Parallel()
 	doc := goodDoc(t)
 	set(t, doc, "/validDomains", slices.Repeat(list{1}, 50_000))
-	problems, err := manifest.Validate(writeJSON(t, doc))
+	problems, err := pack.Validate(writeJSON(t, doc))
 	if err != nil || len(problems) != 1000 {
 		t.Errorf("got %d problems, %v, want 1000", len(problems), err)
 	}
@@ -305,10 +305,10 @@ func TestManyProblemsAreCapped(t *testing.T) {
 
 func TestValidateNeedsAFile(t *testing.T) {
 	t.Parallel()
-	if _, err := manifest.Validate(filepath.Join(t.TempDir(), "none.zip")); err == nil {
+	if _, err := pack.Validate(filepath.Join(t.TempDir(), "none.zip")); err == nil {
 		t.Error("a missing file gave no error")
 	}
-	if _, err := manifest.Validate(os.DevNull); err == nil {
+	if _, err := pack.Validate(os.DevNull); err == nil {
 		t.Error("a device gave no error")
 	}
 }

@@ -1,4 +1,4 @@
-package manifest_test
+package pack_test
 
 import (
 	"encoding/json"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/planbot-go/planbot/manifest"
+	"github.com/planbot-go/planbot/manifest/pack"
 )
 
 // everything is an app with every part of a manifest that a bot can need.
@@ -85,7 +86,7 @@ func TestPartsThatDoNotFit(t *testing.T) {
 	cfg := everything()
 	cfg.Schema, cfg.Scopes, cfg.ResourcePermissions = "1.25", []string{"groupChat"}, []string{"x", "x"}
 	cfg.Extension.Commands[0].Type, cfg.Extension.Commands[1].Title = "search", strings.Repeat("x", 33)
-	err := manifest.Build(io.Discard, cfg)
+	err := pack.Build(io.Discard, cfg)
 	for _, want := range []string{
 		"targeted messages need schema version 1.29, not 1.25", "a Disclaimer is for an app with the scope copilot",
 		"commands/0/type", "commands/1/title", "resourceSpecific",

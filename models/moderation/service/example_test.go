@@ -1,4 +1,4 @@
-package moderation_test
+package service_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 
 	"github.com/planbot-go/planbot/models/moderation"
+	"github.com/planbot-go/planbot/models/moderation/service"
 )
 
 // exampleService stands in for a moderation service.
@@ -18,7 +19,7 @@ func exampleService(answer string) *httptest.Server {
 func ExampleNewOpenAI() {
 	server := exampleService(`{"results":[{"flagged":true,"categories":{"harassment":true,"hate":false}}]}`)
 	defer server.Close()
-	m, err := moderation.NewOpenAI(moderation.OpenAIConfig{Key: "key", URL: server.URL})
+	m, err := service.NewOpenAI(service.OpenAIConfig{Key: "key", URL: server.URL})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -31,7 +32,7 @@ func ExampleNewOpenAI() {
 func ExampleNewAzure() {
 	server := exampleService(`{"categoriesAnalysis":[{"category":"Hate","severity":2},{"category":"Violence","severity":4}]}`)
 	defer server.Close()
-	m, err := moderation.NewAzure(moderation.AzureConfig{URL: server.URL, Key: "key", Threshold: 4})
+	m, err := service.NewAzure(service.AzureConfig{URL: server.URL, Key: "key", Threshold: 4})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -44,17 +45,17 @@ func ExampleNewAzure() {
 func ExampleAny() {
 	server := exampleService(`{"results":[{"flagged":false}],"categoriesAnalysis":[{"category":"Sexual","severity":6}]}`)
 	defer server.Close()
-	openAI, err := moderation.NewOpenAI(moderation.OpenAIConfig{Key: "key", URL: server.URL})
+	openAI, err := service.NewOpenAI(service.OpenAIConfig{Key: "key", URL: server.URL})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	azure, err := moderation.NewAzure(moderation.AzureConfig{Key: "key", URL: server.URL, Threshold: 4})
+	azure, err := service.NewAzure(service.AzureConfig{Key: "key", URL: server.URL, Threshold: 4})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	verdict, err := moderation.Any(openAI, azure).Judge(context.Background(), []moderation.Piece{{Kind: moderation.PlannedSay, Text: "…"}})
+	verdict, err := service.Any(openAI, azure).Judge(context.Background(), []moderation.Piece{{Kind: moderation.PlannedSay, Text: "…"}})
 	fmt.Println(verdict.Flagged(), verdict.Categories, err)
 	// Output: true [sexual] <nil>
 }

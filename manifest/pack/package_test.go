@@ -1,4 +1,4 @@
-package manifest_test
+package pack_test
 
 import (
 	"archive/zip"
@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/planbot-go/planbot/manifest"
+	"github.com/planbot-go/planbot/manifest/pack"
 )
 
 // entry is one file of a package under test; head, when given, is written as
@@ -181,7 +181,7 @@ func TestManyLanguagesAreCapped(t *testing.T) {
 	}
 	doc := goodDoc(t)
 	set(t, doc, "/localizationInfo", map[string]any{"defaultLanguageTag": "en", "additionalLanguages": all})
-	problems, err := manifest.Validate(filepath.Dir(writeJSON(t, doc)))
+	problems, err := pack.Validate(filepath.Dir(writeJSON(t, doc)))
 	if err != nil || len(problems) != 203 { // 200 files and both icons are missing
 		t.Errorf("got %d problems, %v", len(problems), err)
 	}
@@ -337,7 +337,7 @@ func FuzzValidate(f *testing.F) {
 	f.Add(manifestOf(f, good()))
 	f.Add([]byte(`{"bots":{"0":{}},"icons":[],"validDomains":[[]]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		problems, err := manifest.Validate(writeFile(t, "app", data))
+		problems, err := pack.Validate(writeFile(t, "app", data))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package manifest
+package pack
 
 import (
 	"archive/zip"

@@ -1,4 +1,4 @@
-package manifest_test
+package pack_test
 
 import (
 	"archive/zip"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/planbot-go/planbot/manifest"
+	"github.com/planbot-go/planbot/manifest/pack"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -43,7 +44,7 @@ func good() manifest.Config {
 func build(t testing.TB, cfg manifest.Config) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := manifest.Build(&out, cfg); err != nil {
+	if err := pack.Build(&out, cfg); err != nil {
 		t.Fatalf("build: %v", err)
 	}
 	return out.Bytes()
@@ -207,7 +208,7 @@ func TestBadConfig(t *testing.T) {
 			cfg := good()
 			tt.change(&cfg)
 			var out bytes.Buffer
-			err := manifest.Build(&out, cfg)
+			err := pack.Build(&out, cfg)
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want it to say %q", err, tt.want)
 			}
@@ -220,7 +221,7 @@ func TestBadConfig(t *testing.T) {
 
 func TestBadConfigListsEveryMistake(t *testing.T) {
 	t.Parallel()
-	err := manifest.Build(io.Discard, manifest.Config{
+	err := pack.Build(io.Discard, manifest.Config{
 		AppID: "x", Domain: "http://y", Version: "1", Name: strings.Repeat("n", 40), AccentColor: "teal",
 		ColorIcon:   pngOf(t, square(96, color.White, color.Black)),
 		OutlineIcon: pngOf(t, square(32, color.Transparent, color.Black)),
@@ -331,19 +332,19 @@ func TestOwnApp(t *testing.T) {
 func TestInitAndPack(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "new", "app")
-	if err := manifest.Init(dir, own(t)); err != nil {
+	if err := pack.Init(dir, own(t)); err != nil {
 		t.Fatal(err)
 	}
 	wantProblems(t, dir)
 	wantProblems(t, filepath.Join(dir, "manifest.json"))
 	var got bytes.Buffer
-	if err := manifest.Pack(&got, dir, strings.ToUpper(appID), "bot.example.com"); err != nil {
+	if err := pack.Folder(&got, dir, strings.ToUpper(appID), "bot.example.com"); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(unpack(t, build(t, own(t))), unpack(t, got.Bytes())); diff != "" {
 		t.Error(diff)
 	}
-	if err := manifest.Init(dir, own(t)); err == nil || strings.Count(err.Error(), "exists and is not overwritten") != 4 {
+	if err := pack.Init(dir, own(t)); err == nil || strings.Count(err.Error(), "exists and is not overwritten") != 4 {
 		t.Errorf("got %v, want it to name all 4 files", err)
 	}
 }
@@ -353,7 +354,7 @@ func TestInitWritesNothingThatIsWrong(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "app")
 	cfg := own(t)
 	cfg.Name = strings.Repeat("n", 31)
-	if err := manifest.Init(dir, cfg); err == nil || !strings.Contains(err.Error(), "#/name/short") {
+	if err := pack.Init(dir, cfg); err == nil || !strings.Contains(err.Error(), "#/name/short") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Stat(dir); err == nil {
@@ -375,7 +376,7 @@ func TestPackFindsMistakesOfEditing(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	if err := manifest.Init(dir, own(t)); err != nil {
+	if err := pack.Init(dir, own(t)); err != nil {
 		t.Fatal(err)
 	}
 	edit(t, dir, "manifest.json", "${{BOT_ID}}", "22222222-7c1e-4b5e-9a44-5b2e6c1f0a77")
@@ -386,7 +387,7 @@ func TestPackFindsMistakesOfEditing(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	err := manifest.Pack(&out, dir, appID, "localhost")
+	err := pack.Folder(&out, dir, appID, "localhost")
 	for _, want := range []string{
 		"has another app id than " + appID, "localhost", "the placeholder ${{PUBLISHER}} is not filled in",
 		"pt-br.json: additional properties 'bots[0].commandLists[0].commands[24].title' not allowed", "pt-br.json#/name.full: is empty", "color.png: is missing",
@@ -398,7 +399,7 @@ func TestPackFindsMistakesOfEditing(t *testing.T) {
 	if out.Len() > 0 {
 		t.Error("a package was written all the same")
 	}
-	if err := manifest.Pack(&out, filepath.Join(dir, "none"), appID, "bot.example.com"); !errors.Is(err, fs.ErrNotExist) {
+	if err := pack.Folder(&out, filepath.Join(dir, "none"), appID, "bot.example.com"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a folder that is not there gave %v", err)
 	}
 }
@@ -408,13 +409,13 @@ func TestBuildReportsTheWriter(t *testing.T) {
 	r, w := io.Pipe()
 	broken := errors.New("disk full")
 	r.CloseWithError(broken)
-	if err := manifest.Build(w, good()); !errors.Is(err, broken) {
+	if err := pack.Build(w, good()); !errors.Is(err, broken) {
 		t.Errorf("got %v, want the writer's error", err)
 	}
 }
 
 func ExampleBuild() {
-	err := manifest.Build(io.Discard, manifest.Config{AppID: appID, Domain: "https://bot.example.com"})
+	err := pack.Build(io.Discard, manifest.Config{AppID: appID, Domain: "https://bot.example.com"})
 	fmt.Println(err)
 	// Output: app package: domain "https://bot.example.com" is a URL: give only the host, bot.example.com
 }
@@ -426,7 +427,7 @@ func ExampleInit() {
 		return
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	err = manifest.Init(dir, manifest.Config{
+	err = pack.Init(dir, manifest.Config{
 		Name:         "Hedda",
 		Prompts:      []manifest.Command{{Title: "Create a list", Description: "Create a shopping list"}},
 		Translations: map[string]manifest.Translation{"de": {Summary: "Führt Listen."}},
@@ -434,7 +435,7 @@ func ExampleInit() {
 	fmt.Println(err)
 
 	var zip bytes.Buffer
-	fmt.Println(manifest.Pack(&zip, dir, appID, "bot.example.com"))
+	fmt.Println(pack.Folder(&zip, dir, appID, "bot.example.com"))
 	// Output:
 	// <nil>
 	// <nil>

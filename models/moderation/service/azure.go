@@ -1,4 +1,4 @@
-package moderation
+package service
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/planbot-go/planbot/models/moderation"
 )
 
 const (
@@ -55,7 +57,7 @@ var isBlocklist = regexp.MustCompile(`^[0-9A-Za-z._~-]{1,64}$`)
 
 // NewAzure returns a moderator that asks Azure AI Content Safety. A text is flagged if a severity is
 // the threshold or above. The error lists every mistake in cfg. Nothing is asked before Judge.
-func NewAzure(cfg AzureConfig) (Moderator, error) {
+func NewAzure(cfg AzureConfig) (moderation.Moderator, error) {
 	var faults []error
 	s := service{name: "Azure", base: cfg.URL, header: "Ocp-Apim-Subscription-Key", key: cfg.Key, timeout: cfg.Timeout}
 	s = newService(s, cfg.Transport, &faults)
@@ -73,35 +75,35 @@ func NewAzure(cfg AzureConfig) (Moderator, error) {
 	return &azure{service: s, threshold: cfg.Threshold, blocklists: slices.Clone(cfg.Blocklists), shields: cfg.Shields}, nil
 }
 
-// Judge is documented at [Moderator].
-func (a *azure) Judge(ctx context.Context, pieces []Piece) (Verdict, error) {
+// Judge is documented at [moderation.Moderator].
+func (a *azure) Judge(ctx context.Context, pieces []moderation.Piece) (moderation.Verdict, error) {
 	var asks []ask
-	texts, err := batches(pieces, maxWindow, Said, PlannedSay, PlannedEntity)
+	texts, err := batches(pieces, maxWindow, moderation.Said, moderation.PlannedSay, moderation.PlannedEntity)
 	for _, some := range texts { // they are asked about together
-		asks = append(asks, func(ctx context.Context) (Verdict, error) { return a.analyze(ctx, some) })
+		asks = append(asks, func(ctx context.Context) (moderation.Verdict, error) { return a.analyze(ctx, some) })
 	}
 	for _, i := range pictures(pieces) {
-		asks = append(asks, func(ctx context.Context) (Verdict, error) { return a.look(ctx, pieces[i].Picture, i) })
+		asks = append(asks, func(ctx context.Context) (moderation.Verdict, error) { return a.look(ctx, pieces[i].Picture, i) })
 	}
 	if a.shields {
-		prompts, tooLong := batches(pieces, 1, Said)
+		prompts, tooLong := batches(pieces, 1, moderation.Said)
 		for _, prompt := range prompts {
-			asks = append(asks, func(ctx context.Context) (Verdict, error) { return a.shieldPrompt(ctx, prompt) })
+			asks = append(asks, func(ctx context.Context) (moderation.Verdict, error) { return a.shieldPrompt(ctx, prompt) })
 		}
-		documents, tooLongToo := batches(pieces, maxDocuments, Document)
+		documents, tooLongToo := batches(pieces, maxDocuments, moderation.Document)
 		for _, some := range documents {
-			asks = append(asks, func(ctx context.Context) (Verdict, error) { return a.shieldDocuments(ctx, some) })
+			asks = append(asks, func(ctx context.Context) (moderation.Verdict, error) { return a.shieldDocuments(ctx, some) })
 		}
 		err = errors.Join(err, tooLong, tooLongToo)
 	}
 	if err != nil {
-		return Verdict{}, a.unjudged(err)
+		return moderation.Verdict{}, a.unjudged(err)
 	}
 	return a.judge(ctx, asks)
 }
 
 // analyze asks how severe texts are together.
-func (a *azure) analyze(ctx context.Context, some batch) (Verdict, error) {
+func (a *azure) analyze(ctx context.Context, some batch) (moderation.Verdict, error) {
 	request := map[string]any{"text": strings.Join(some.texts, separator), "outputType": "EightSeverityLevels"}
 	if len(a.blocklists) > 0 {
 		request["blocklistNames"] = a.blocklists
@@ -111,17 +113,17 @@ func (a *azure) analyze(ctx context.Context, some batch) (Verdict, error) {
 }
 
 // look asks how severe a picture is. There are four severities: 0, 2, 4 and 6.
-func (a *azure) look(ctx context.Context, picture []byte, piece int) (Verdict, error) {
+func (a *azure) look(ctx context.Context, picture []byte, piece int) (moderation.Verdict, error) {
 	found, err := a.severe(ctx, azureImage, map[string]any{"image": map[string]any{"content": picture}, "outputType": "FourSeverityLevels"})
 	return verdictOn(found, piece), err
 }
 
 // verdictOn is what was found in some pieces, or in one of them.
-func verdictOn(found []string, pieces ...int) Verdict {
+func verdictOn(found []string, pieces ...int) moderation.Verdict {
 	if len(found) == 0 {
-		return Verdict{}
+		return moderation.Verdict{}
 	}
-	return Verdict{Categories: found, Pieces: pieces}
+	return moderation.Verdict{Categories: found, Pieces: pieces}
 }
 
 // severe returns the categories whose severity counts.
@@ -158,49 +160,49 @@ type attack struct {
 	Detected *bool `json:"attackDetected"`
 }
 
-func (a attack) found(category string, piece int) (Verdict, error) {
+func (a attack) found(category string, piece int) (moderation.Verdict, error) {
 	if a.Detected == nil {
-		return Verdict{}, errors.New("the answer does not say whether there is an attack")
+		return moderation.Verdict{}, errors.New("the answer does not say whether there is an attack")
 	}
 	if !*a.Detected {
-		return Verdict{}, nil
+		return moderation.Verdict{}, nil
 	}
 	return verdictOn([]string{category}, piece), nil
 }
 
 // shieldPrompt asks whether what a person said tries to command the model.
-func (a *azure) shieldPrompt(ctx context.Context, prompt batch) (Verdict, error) {
+func (a *azure) shieldPrompt(ctx context.Context, prompt batch) (moderation.Verdict, error) {
 	var answer struct {
 		Prompt    *attack  `json:"userPromptAnalysis"`
 		Documents []attack `json:"documentsAnalysis"`
 	}
 	if err := a.post(ctx, azureShield, map[string]any{"userPrompt": prompt.texts[0], "documents": []string{}}, &answer); err != nil {
-		return Verdict{}, err
+		return moderation.Verdict{}, err
 	}
 	switch {
 	case len(answer.Documents) != 0:
-		return Verdict{}, fmt.Errorf("the answer is about %d documents, not 0", len(answer.Documents))
+		return moderation.Verdict{}, fmt.Errorf("the answer is about %d documents, not 0", len(answer.Documents))
 	case answer.Prompt == nil:
-		return Verdict{}, errors.New("the answer is not about the prompt")
+		return moderation.Verdict{}, errors.New("the answer is not about the prompt")
 	}
 	return answer.Prompt.found(promptAttack, prompt.pieces[0])
 }
 
 // shieldDocuments asks whether documents try to command the model.
-func (a *azure) shieldDocuments(ctx context.Context, some batch) (v Verdict, err error) {
+func (a *azure) shieldDocuments(ctx context.Context, some batch) (v moderation.Verdict, err error) {
 	var answer struct {
 		Documents []attack `json:"documentsAnalysis"`
 	}
 	if err := a.post(ctx, azureShield, map[string]any{"userPrompt": "", "documents": some.texts}, &answer); err != nil {
-		return Verdict{}, err
+		return moderation.Verdict{}, err
 	}
 	if len(answer.Documents) != len(some.texts) {
-		return Verdict{}, fmt.Errorf("the answer is about %d documents, not %d", len(answer.Documents), len(some.texts))
+		return moderation.Verdict{}, fmt.Errorf("the answer is about %d documents, not %d", len(answer.Documents), len(some.texts))
 	}
 	for i, document := range answer.Documents {
 		one, err := document.found(documentAttack, some.pieces[i])
 		if err != nil {
-			return Verdict{}, err
+			return moderation.Verdict{}, err
 		}
 		v.Categories, v.Pieces = append(v.Categories, one.Categories...), append(v.Pieces, one.Pieces...)
 	}

@@ -1,4 +1,4 @@
-package moderation
+package service
 
 import (
 	"cmp"
@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/planbot-go/planbot/models/moderation"
 )
 
 const (
@@ -48,7 +50,7 @@ type openAI struct {
 // NewOpenAI returns a moderator that asks OpenAI's moderation endpoint, or a server that answers
 // like it. It flags what OpenAI flags and what reaches a threshold of cfg. It judges pictures but
 // not documents. The error lists every mistake in cfg. Nothing is asked before Judge.
-func NewOpenAI(cfg OpenAIConfig) (Moderator, error) {
+func NewOpenAI(cfg OpenAIConfig) (moderation.Moderator, error) {
 	var faults []error
 	s := service{name: "OpenAI", base: cmp.Or(cfg.URL, openAIURL), header: authorization, key: cfg.Key, timeout: cfg.Timeout}
 	s = newService(s, cfg.Transport, &faults)
@@ -72,19 +74,19 @@ func NewOpenAI(cfg OpenAIConfig) (Moderator, error) {
 	return &openAI{service: s, model: cmp.Or(cfg.Model, openAIModel), threshold: cfg.Threshold, limits: maps.Clone(cfg.Limits)}, nil
 }
 
-// Judge is documented at [Moderator].
-func (o *openAI) Judge(ctx context.Context, pieces []Piece) (Verdict, error) {
-	requests, err := batches(pieces, maxInputs, Said, PlannedSay, PlannedEntity)
+// Judge is documented at [moderation.Moderator].
+func (o *openAI) Judge(ctx context.Context, pieces []moderation.Piece) (moderation.Verdict, error) {
+	requests, err := batches(pieces, maxInputs, moderation.Said, moderation.PlannedSay, moderation.PlannedEntity)
 	if err != nil {
-		return Verdict{}, o.unjudged(err)
+		return moderation.Verdict{}, o.unjudged(err)
 	}
 	var asks []ask
 	for _, inputs := range requests {
-		asks = append(asks, func(ctx context.Context) (Verdict, error) { return o.ask(ctx, inputs.texts, inputs.pieces) })
+		asks = append(asks, func(ctx context.Context) (moderation.Verdict, error) { return o.ask(ctx, inputs.texts, inputs.pieces) })
 	}
 	for _, i := range pictures(pieces) { // one in a request is what the endpoint takes
 		part := map[string]any{"type": "image_url", "image_url": map[string]string{"url": dataURL(pieces[i].Picture)}}
-		asks = append(asks, func(ctx context.Context) (Verdict, error) { return o.ask(ctx, []any{part}, []int{i}) })
+		asks = append(asks, func(ctx context.Context) (moderation.Verdict, error) { return o.ask(ctx, []any{part}, []int{i}) })
 	}
 	return o.judge(ctx, asks)
 }
@@ -97,22 +99,22 @@ type openAIResult struct {
 }
 
 // ask asks about inputs, which are of these pieces.
-func (o *openAI) ask(ctx context.Context, inputs any, pieces []int) (v Verdict, err error) {
+func (o *openAI) ask(ctx context.Context, inputs any, pieces []int) (v moderation.Verdict, err error) {
 	var answer struct {
 		Results []openAIResult `json:"results"`
 	}
 	if err := o.post(ctx, "/moderations", map[string]any{"model": o.model, "input": inputs}, &answer); err != nil {
-		return Verdict{}, err
+		return moderation.Verdict{}, err
 	}
 	if len(answer.Results) != len(pieces) {
-		return Verdict{}, fmt.Errorf("the answer has %d results for %d texts or pictures", len(answer.Results), len(pieces))
+		return moderation.Verdict{}, fmt.Errorf("the answer has %d results for %d texts or pictures", len(answer.Results), len(pieces))
 	}
 	for i, result := range answer.Results {
 		if result.Flagged == nil {
-			return Verdict{}, errors.New("a result of the answer does not say whether it is flagged")
+			return moderation.Verdict{}, errors.New("a result of the answer does not say whether it is flagged")
 		}
 		if len(result.Scores) == 0 && !*result.Flagged && (o.threshold > 0 || len(o.limits) > 0) {
-			return Verdict{}, errors.New("a result of the answer has no scores, and thresholds are set")
+			return moderation.Verdict{}, errors.New("a result of the answer has no scores, and thresholds are set")
 		}
 		if found := o.found(result); len(found) > 0 {
 			v.Categories, v.Pieces = append(v.Categories, found...), append(v.Pieces, pieces[i])
