@@ -135,6 +135,7 @@ var (
 	shBlock  = regexp.MustCompile("(?ms)^```sh\n(.*?)^```")
 	anyBlock = regexp.MustCompile("(?ms)^```.*?^```")
 	inPage   = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```|`((?:[A-Z_]+=\\S* )*(?:go run|go tool \\w+|go test|echo|az) [^`\n]+)`")
+	stepRuns = regexp.MustCompile(`(?m)^ +- run: (.*)$`)
 	comment  = regexp.MustCompile(`(^|\s+)# .*`)
 )
 
@@ -143,6 +144,11 @@ func commandsIn(page string) (list []string) {
 	for _, found := range inPage.FindAllStringSubmatch(page, -1) {
 		if found[3] != "" {
 			list = append(list, found[3])
+		}
+		if found[1] == "yaml" && strings.Contains(found[2], "runs-on:") { // a workflow
+			for _, run := range stepRuns.FindAllStringSubmatch(found[2], -1) {
+				list = append(list, run[1])
+			}
 		}
 		if found[1] != "sh" {
 			continue
@@ -326,7 +332,7 @@ func (r *reader) command(ctx context.Context, command string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "sh", "-ec", r.exports+command)
 	cmd.Dir = r.dir
 	cmd.Env = []string{
-		"PATH=" + r.path + ":" + os.Getenv("PATH"), "HOME=" + r.dir, "PORT=0", "BOT_LOG_FORMAT=json",
+		"PATH=" + r.path + ":" + os.Getenv("PATH"), "HOME=" + r.dir, "PORT=0", "GITHUB_STEP_SUMMARY=" + filepath.Join(r.dir, "summary.md"), "BOT_LOG_FORMAT=json",
 		"APP_ID=7a7b7c7d-1111-2222-3333-444455556666", "SECRET=secret", "TENANT=7a7b7c7d-1111-2222-3333-444455556667",
 	}
 	if r.exports != "" { // nothing of a bot with an app id leaves this machine
