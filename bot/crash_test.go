@@ -22,6 +22,7 @@ import (
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/audit"
+	"github.com/planbot-go/planbot/internal/pipe"
 	"github.com/planbot-go/planbot/internal/testing/ci"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
@@ -140,12 +141,6 @@ func (m *mortal) isDead() bool {
 	return m.dead
 }
 
-// wire is a connection of the process to Redis.
-type wire struct {
-	net.Conn
-	m *mortal
-}
-
 func (m *mortal) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	if m.isDead() {
 		return nil, errDead
@@ -157,48 +152,20 @@ func (m *mortal) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.conns = append(m.conns, conn)
-	return &wire{Conn: conn, m: m}, nil
+	return pipe.Stepwise(conn, m.what, m.step), nil
 }
 
-// Write is a step when it carries a script that writes to the conversation.
-func (w *wire) Write(p []byte) (n int, err error) {
-	what := "script"
+// what names a request to Redis that is a step: a script that writes to the conversation.
+func (m *mortal) what(p []byte) string {
 	switch has := func(part string) bool { return bytes.Contains(p, []byte(part)) }; {
 	case has("evalsha") && (has("/records") || has("/queue")):
-	case w.m.shares && has("evalsha") && has("}/notes/"):
-		what = "note"
-	case w.m.every && (has("/users/") && (has("evalsha") || has("hdel")) || has("evalsha") && has("/conversations/")):
-	default:
-		if w.m.isDead() {
-			return 0, errDead
-		}
-		return w.Conn.Write(p)
+		return "script"
+	case m.shares && has("evalsha") && has("}/notes/"):
+		return "note"
+	case m.every && (has("/users/") && (has("evalsha") || has("hdel")) || has("evalsha") && has("/conversations/")):
+		return "script"
 	}
-	err = w.m.step(what, func() error {
-		if n, err = w.Conn.Write(p); err != nil {
-			return err
-		}
-		answer := make([]byte, 1<<16)
-		n, err := w.Read(answer) // now it is done
-		w.Conn = &unread{Conn: w.Conn, first: answer[:n]}
-		return err
-	})
-	return len(p), err
-}
-
-// unread is a connection of which a part was read already.
-type unread struct {
-	net.Conn
-	first []byte
-}
-
-func (u *unread) Read(p []byte) (int, error) {
-	if len(u.first) > 0 {
-		n := copy(p, u.first)
-		u.first = u.first[n:]
-		return n, nil
-	}
-	return u.Conn.Read(p)
+	return ""
 }
 
 // RoundTrip is the way of the process to channel and model.

@@ -98,6 +98,8 @@ type Config struct {
 	// matter. With Update it is rewritten unless the scenario fails. "": prompts are not compared.
 	Cassette string
 	Update   bool
+
+	death *death // of a process; nil: none
 }
 
 // Parts are what you need to wire a bot for a test.
@@ -698,7 +700,8 @@ type process struct {
 }
 
 func newProcess(k *Kit, replica int) *process {
-	p := &process{kit: k, replica: replica, redis: pipe.NewCable(k.redis.Dial, k.cfg.ToRedis), out: pipe.NewCable(k.network.dial, nil)}
+	p := &process{kit: k, replica: replica, out: pipe.NewCable(k.network.dial, nil)}
+	p.redis = pipe.NewCable(k.cfg.death.at(p, k.redis.Dial), k.cfg.ToRedis)
 	p.transport = &http.Transport{DialContext: p.out.Dial, MaxIdleConnsPerHost: 256}
 	p.closers = append(p.closers, p.transport.CloseIdleConnections)
 	return p

@@ -142,6 +142,7 @@ type run struct {
 	decided  map[string]bool   // by card id
 	replaced map[string]string // the card that a click put in the place of another, by its id
 	unused   []string          // the model's answers
+	answered map[string]Answer // by what the model was asked, of a process that may ask again; nil: none may
 }
 
 // play runs all steps and returns the story.
@@ -794,11 +795,26 @@ func (r *run) answer(call ModelCall) (Answer, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.owner(call.Of)
-	if e.answers == len(e.Model) {
+	asked := ""
+	if r.answered != nil {
+		asked = askedBy(call)
+		if known, ok := r.answered[asked]; ok {
+			return known, true
+		}
+	}
+	switch {
+	case e.answers < len(e.Model):
+	case r.answered != nil:
+		return Answer{Text: unsure}, true
+	default:
 		return Answer{}, false
 	}
 	e.answers++
-	return e.asked(e.answers-1, e.answers == len(e.Model)), true
+	given := e.asked(e.answers-1, e.answers == len(e.Model))
+	if r.answered != nil {
+		r.answered[asked] = given
+	}
+	return given, true
 }
 
 // asked returns the answer in the stand-in's form. If the last answer is a hang, with none left for

@@ -22,8 +22,9 @@ import (
 
 // commands is the command line.
 type commands struct {
-	Run  runCmd  `help:"Play scenarios: conversations that are written down, with what the model says and the bot has to do."`
-	Eval evalCmd `help:"Measure how well the model plans, alone or beside another set of settings; run nothing."`
+	Run   runCmd   `help:"Play scenarios: conversations that are written down, with what the model says and the bot has to do."`
+	Crash crashCmd `help:"Play scenarios in which processes die, and say what is done or said twice, wrongly or not at all."`
+	Eval  evalCmd  `help:"Measure how well the model plans, alone or beside another set of settings; run nothing."`
 }
 
 func main() { cli.Main(run) }

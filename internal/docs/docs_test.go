@@ -38,6 +38,7 @@ func TestGoCodeIsInTheTree(t *testing.T) {
 		"docs/prompts.md":           {"planner/example_test.go"},
 		"docs/services.md":          {"app/services_example_test.go"},
 		"docs/skills.md":            {"skills/example_test.go", "skills/example_sandbox_test.go"},
+		"docs/changes.md":           {"bottest/crash_test.go"},
 		"docs/state.md":             {"bot/state_page_test.go", "state/example_test.go"},
 		"docs/teams.md":             {"bot/teams/example_test.go", "bot/teams/meeting_test.go", "actions/example_test.go"},
 		"docs/testing.md":           {"examples/coffee/main_test.go", "examples/coffee/files_test.go"},
