@@ -28,7 +28,7 @@ const (
 )
 
 type evalCmd struct {
-	File string `arg:"" optional:"" placeholder:"FILE" help:"utterances with what should be planned for them, as YAML, - for standard input; see examples/eval; without it the examples of the actions. Or questions with the passages that answer them; see examples/handbook"`
+	File string `arg:"" optional:"" placeholder:"FILE" help:"utterances with what should be planned for them, as YAML, - for standard input; see examples/eval; without it the examples of the actions. Or questions with the passages that answer them; see examples/handbook. Or personas who talk to the bot; see examples/eval/personas.yaml"`
 	actionsFlag
 	Against     []string `sep:"none" placeholder:"NAME=VALUE" help:"compare with other settings of models, prompts or planner: a variable as in the environment, with its own key for another server; repeatable"`
 	Only        string   `name:"run" placeholder:"REGEXP" help:"only cases whose name matches"`
@@ -48,8 +48,13 @@ func (c evalCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams
 	if err := cli.Check(s); err != nil {
 		return err
 	}
-	if text, err := os.ReadFile(c.File); err == nil && retrieval.IsSet(text) { // else it is told below
+	text, err := os.ReadFile(c.File)
+	switch {
+	case err != nil: // it is told below
+	case retrieval.IsSet(text):
 		return c.questions(ctx, s, std, text)
+	case arePersonas(text):
+		return c.personas(ctx, s, std, text)
 	}
 	closeAll, err := s.Connect(ctx)
 	if err != nil {

@@ -36,6 +36,7 @@ type runCmd struct {
 	Update  bool   `help:"accept changed prompts: rewrite the cassettes of recordings if everything else is right"`
 
 	welcome string // of the bot in a file
+	planner string // of the bot; "": sequence, with which scenarios are played
 }
 
 // Help says what the registry is for.
@@ -189,7 +190,7 @@ func (c runCmd) bot(ctx context.Context, s *settings.Settings) (_ bottest.Config
 		return bottest.Config{}, end, err
 	}
 	s.Frozen = true // what is tested stays as it is meanwhile
-	if s.Planner != settings.Sequence {
+	if s.Planner != settings.Sequence && c.planner == "" {
 		s.ResponseFormat = "" // scenarios have plans as JSON, whatever plans otherwise
 	}
 	closeAll, err := s.Connect(ctx)
@@ -222,7 +223,7 @@ func (c runCmd) bot(ctx context.Context, s *settings.Settings) (_ bottest.Config
 			cfg.Policy = settings.Policy(s.ApprovalActions, cfg.Policy)
 		}
 		cfg.Actions, cfg.Memory = of.Actions, s.Remembers()
-		if cfg.Planner, err = parts.Planner(ctx, settings.Sequence, of); err != nil {
+		if cfg.Planner, err = parts.Planner(ctx, cmp.Or(c.planner, settings.Sequence), of); err != nil {
 			return nil, err
 		}
 		return bot.New(cfg)
