@@ -38,6 +38,7 @@ import (
 	"github.com/planbot-go/planbot/bot/teams"
 	"github.com/planbot-go/planbot/bot/traces"
 	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/bot/typing"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
@@ -461,6 +462,7 @@ func (b *Bot) features() ([]Feature, error) {
 	if b.cfg.Quota != (quota.Limits{}) { // first: who is over it costs nothing
 		all = append(all, quota.New(b.cfg.Store, b.cfg.Quota))
 	}
+	all = append(all, typing.New(b.cfg.Channel))
 	all = append(all, b.cfg.Features...)
 	if b.cfg.Metrics != nil {
 		counts, err := b.cfg.Metrics.Feature()

@@ -126,16 +126,16 @@ func TestTurnsCallTeamsAboutMeetings(t *testing.T) {
 
 		told := make(chan string, 1)
 		b.bot.OnMessage(nil, func(ctx context.Context, t *bot.Turn) error {
-			m, err := t.Meeting(ctx)
+			m, err := teams.Meeting(ctx, t)
 			if err != nil {
 				told <- err.Error()
 				return nil
 			}
-			p, err := t.MeetingParticipant(ctx, t.Activity.From.AadObjectID)
+			p, err := teams.MeetingParticipant(ctx, t, t.Activity.From.AadObjectID)
 			if err != nil {
 				return err
 			}
-			failed, err := t.NotifyMeeting(ctx, connector.MeetingNotification{Recipients: []string{"29:mia", "29:ben"}, URL: "https://contoso.com/p", Title: "Look", Height: 200, TabEntityID: "tab"})
+			failed, err := teams.NotifyMeeting(ctx, t, connector.MeetingNotification{Recipients: []string{"29:mia", "29:ben"}, URL: "https://contoso.com/p", Title: "Look", Height: 200, TabEntityID: "tab"})
 			told <- fmt.Sprint(m.ID, m.GraphID, m.Title, m.Type, m.Start.Unix(), m.End.IsZero(), m.Organizer.Name, m.Conversation, p.User.Name, p.InMeeting, p.Role, failed, err)
 			return nil
 		})

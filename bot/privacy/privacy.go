@@ -55,17 +55,15 @@ var errNotForgotten = errors.New("not everything about the person was deleted")
 // Forget deletes everything that the bot keeps about the turn's person: first what [actions.Registry.OnForget] is for,
 // then their state, their personal conversations, and what they said in others. It reads back that remembered facts
 // are gone. Forget saves the turn. After an error some of it may be deleted; call it again, in any turn.
-func (p *Privacy) Forget(ctx context.Context, t *turn.Turn) error {
+func (p *Privacy) Forget(ctx context.Context, t *turn.Turn) (err error) {
 	if t.ReadOnly() {
 		return t.Save(ctx) // which says so
 	}
-	if err := p.forget(ctx, t); err != nil {
-		return fmt.Errorf("%w: %w", errNotForgotten, err)
-	}
-	return nil
-}
-
-func (p *Privacy) forget(ctx context.Context, t *turn.Turn) error {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%w: %w", errNotForgotten, err)
+		}
+	}()
 	keeps, err := p.Actions.Forget(ctx, t.Turn)
 	if err != nil {
 		return err

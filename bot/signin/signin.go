@@ -497,17 +497,9 @@ type signer struct {
 
 // answer is the handler of such a turn.
 func (t *signer) answer(ctx context.Context) error {
-	switch t.kind {
-	case exchangeInvoke:
-		return t.exchange(ctx)
-	case verifyInvoke:
-		return t.verify(ctx)
-	case failureInvoke:
-		return t.gaveUp(ctx)
-	case tokenEvent:
-		return t.arrived(ctx)
-	}
-	return t.typed(ctx)
+	return map[string]func(context.Context) error{
+		exchangeInvoke: t.exchange, verifyInvoke: t.verify, failureInvoke: t.gaveUp, tokenEvent: t.arrived, typedCode: t.typed,
+	}[t.kind](ctx)
 }
 
 // flows lists what the person may sign in for. If there is none that will do, but a turn at work that

@@ -3,6 +3,7 @@ package teams
 import (
 	"cmp"
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -16,8 +17,8 @@ import (
 
 // Events are handlers of what happens in Teams besides messages. Nobody asked, so nobody is told of an
 // error: it goes to the log. Teams may send an event twice, and also before the bot has seen the
-// conversation or after it was removed. A nil handler ignores its event. [turn.Turn.Meeting] and its
-// like say more about a meeting.
+// conversation or after it was removed. A nil handler ignores its event. [Meeting] and its like
+// say more about a meeting.
 type Events struct {
 	// MeetingStarted and MeetingEnded are about meetings that somebody scheduled, and need the
 	// permission OnlineMeeting.ReadBasic.Chat, or ChannelMeeting.ReadBasic.Group. m has ID, Type,
@@ -118,4 +119,39 @@ func readPeople(a *activity.Activity) ([]connector.Participant, bool) {
 func readReceipt(a *activity.Activity) (r ReadReceipt, ok bool) {
 	ok = decode(a, &r)
 	return r, ok && r.MessageID != ""
+}
+
+// inMeeting calls f with the id of the meeting that the turn's activity comes from.
+func inMeeting[T any](t *turn.Turn, f func(c turn.Channel, id string) (T, error)) (none T, err error) {
+	id := t.Activity.MeetingID()
+	if id == "" {
+		return none, errors.New("the activity comes from no meeting")
+	}
+	return f(turn.ChannelOf(t), id)
+}
+
+// The calls below are made at once, see [turn.ChannelOf]. Their errors are those of [connector.Client], but for a turn
+// whose activity comes from no meeting.
+
+// Meeting returns the details of the meeting that the turn's activity comes from, see [connector.Client.Meeting].
+func Meeting(ctx context.Context, t *turn.Turn) (connector.Meeting, error) {
+	return inMeeting(t, func(c turn.Channel, id string) (connector.Meeting, error) {
+		return c.Meeting(ctx, t.Activity.Reference(), id)
+	})
+}
+
+// MeetingParticipant returns a person of that meeting by their id in Microsoft Entra, such as
+// Activity.From.AadObjectID, see [connector.Client.Participant].
+func MeetingParticipant(ctx context.Context, t *turn.Turn, user string) (connector.Participant, error) {
+	return inMeeting(t, func(c turn.Channel, id string) (connector.Participant, error) {
+		return c.Participant(ctx, t.Activity.Reference(), id, user)
+	})
+}
+
+// NotifyMeeting shows something to people in that meeting and returns those who are not shown it, see
+// [connector.Client.NotifyMeeting].
+func NotifyMeeting(ctx context.Context, t *turn.Turn, n connector.MeetingNotification) ([]connector.MeetingNotificationFailure, error) {
+	return inMeeting(t, func(c turn.Channel, id string) ([]connector.MeetingNotificationFailure, error) {
+		return c.NotifyMeeting(ctx, t.Activity.Reference(), id, n)
+	})
 }

@@ -55,6 +55,8 @@ func (t tracer) step(ctx context.Context, of *turn.Turn, name string) (context.C
 	case turn.StepSubmit:
 		*parent.Of(of) = traceparent(ctx)
 		return ctx, nil
+	case turn.StepQuiet:
+		return ctx, nil
 	case turn.StepTurn:
 		ctx, span = t.turn(ctx, of)
 	default:

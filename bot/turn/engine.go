@@ -709,10 +709,11 @@ func (e *Engine) Requested(ctx context.Context, r actions.Request, id string) (a
 // then the message is a duplicate.
 func (e *Engine) FirstForm(t *Turn) *Turn {
 	a := t.Activity
-	if a.Type != activity.MessageUpdate || a.ChannelID != activity.Teams || a.DeliveryMode == activity.ExpectReplies || undeletes(a) {
+	if a.Type != activity.MessageUpdate || a.DeliveryMode == activity.ExpectReplies || !e.isRecent(a) {
 		return nil
 	}
-	if !e.isRecent(a) {
+	var data struct{ EventType string }
+	if json.Unmarshal(a.ChannelData, &data) == nil && strings.EqualFold(data.EventType, "undeleteMessage") {
 		return nil
 	}
 	m := *a

@@ -116,6 +116,8 @@ const (
 	StepSubmit  = "submit"  // a turn makes the record of another turn
 	StepTurn    = "turn"    // all that this process does for a turn in one go
 	StepPlan    = "plan"
+	StepSend    = "send"
+	StepQuiet   = "quiet"         // nothing but messages is to show from now on that the bot is at work; it has no end
 	StepCall    = "execute_tool " // with the action's name
 )
 

@@ -73,7 +73,7 @@ func sendFile(ctx context.Context, t *Turn, f actions.File) error {
 // that says why a file cannot be sent here is a refusal.
 func offerFile(ctx context.Context, t *Turn, f actions.File, key string) (*activity.Activity, error) {
 	e, queue := t.engine, conversationKey(t)
-	if t.Activity.ChannelID != activity.Teams || !t.Activity.Conversation.Personal() || repliesInResponse(t) {
+	if t.Activity.ChannelID != activity.Teams || !t.Activity.Conversation.Personal() || RepliesInResponse(t) {
 		return nil, Refuse("files can be sent only in a personal chat of Teams")
 	}
 	others, err := waitsOf(ctx, t, queue, "", isOne(forFile))

@@ -730,37 +730,24 @@ func (k *keptRequests) add(one keptRequest) {
 	for len(k.List) > maxRequestsKept && old(k.List[0]) {
 		k.List = slices.Delete(k.List, 0, 1)
 	}
-	all, of := 0, map[string]int{}
-	size := func(one keptRequest) int {
-		raw, _ := json.Marshal(one) // texts always encode
-		return len(raw)
-	}
-	for _, one := range k.List {
-		n := size(one)
-		all, of[one.Subject] = all+n, of[one.Subject]+n
-	}
-	for all > maxAllKept {
-		kept := func(which func(keptRequest) bool) int {
-			most, at := 0, -1
-			for i, one := range k.List[:len(k.List)-1] {
-				if one.Text != "" && of[one.Subject] > most && which(one) {
-					most, at = of[one.Subject], i
-				}
+	for {
+		all, of := 0, map[string]int{}
+		for _, known := range k.List {
+			raw, _ := json.Marshal(known) // texts always encode
+			all, of[known.Subject] = all+len(raw), of[known.Subject]+len(raw)
+		}
+		var next *keptRequest
+		for i := range k.List[:len(k.List)-1] {
+			known := &k.List[i]
+			first := next == nil || old(*known) && !old(*next) || old(*known) == old(*next) && of[known.Subject] > of[next.Subject]
+			if known.Text != "" && first {
+				next = known
 			}
-			return at
 		}
-		i := kept(old)
-		if i < 0 {
-			i = kept(func(keptRequest) bool { return true })
-		}
-		if i < 0 {
+		if all <= maxAllKept || next == nil {
 			return
 		}
-		shorter := &k.List[i]
-		n := size(*shorter)
-		shorter.Text, shorter.Gone = "", true
-		n -= size(*shorter)
-		all, of[shorter.Subject] = all-n, of[shorter.Subject]-n
+		next.Text, next.Gone = "", true
 	}
 }
 
@@ -781,15 +768,6 @@ func directoryKey(tenant, person string) state.Key {
 
 func (d *directory) recipient() actions.Recipient {
 	return actions.Recipient{Channel: d.Channel, Bot: d.Bot, Caller: d.Caller, User: d.User}
-}
-
-// directoryID is how the directory knows the person of a personal conversation. "": not at all.
-func directoryID(t *Turn) string {
-	user, tenant := t.Proved()
-	if !t.engine.cfg.Requests || user == "" || tenant == "" || !t.Activity.Conversation.Personal() {
-		return ""
-	}
-	return tenant + "/" + user
 }
 
 // listInDirectory puts the person into the directory.

@@ -378,27 +378,22 @@ func (x *execution) owesAfter() bool {
 
 // wontDo says that the next call, and what was to follow, is not made.
 func (x *execution) wontDo(action string) string {
-	if rest := x.rest(); rest != "" {
-		return x.Translate("OK, I won't do this: %s. I also won't do what came after it: %s.", Title(x.Turn, action), rest)
+	var rest []string
+	p := x.rec.Run.Progress
+	for _, c := range p.Plan.Commands[p.Next+1:] {
+		if c.Kind == plan.Do {
+			rest = append(rest, Title(x.Turn, c.Action))
+		}
+	}
+	if len(rest) > 0 {
+		return x.Translate("OK, I won't do this: %s. I also won't do what came after it: %s.", Title(x.Turn, action), strings.Join(rest, ", "))
 	}
 	return x.Translate("OK, I won't do this: %s.", Title(x.Turn, action))
 }
 
-// rest names the actions after the rejected one, which do not run either.
-func (x *execution) rest() string {
-	var names []string
-	p := x.rec.Run.Progress
-	for _, c := range p.Plan.Commands[p.Next+1:] {
-		if c.Kind == plan.Do {
-			names = append(names, Title(x.Turn, c.Action))
-		}
-	}
-	return strings.Join(names, ", ")
-}
-
 // Redraw replaces the message that asked with what it shows afterwards. A failure is harmless.
 func Redraw(ctx context.Context, t *Turn, message string, m *activity.Activity) {
-	if message == "" || repliesInResponse(t) {
+	if message == "" || RepliesInResponse(t) {
 		return
 	}
 	m.ReplyToID = ""
@@ -510,7 +505,7 @@ func (r *Reply) deliverOnce(ctx context.Context, t *Turn, queue state.Key) error
 	found, err := wake(ctx, t, w, here, func() bool { // the click just proved its address
 		t.Activity.Locale = cmp.Or(own, w.Asked.Locale)
 		ours, refusal = r.Take(ctx, t, w)
-		if here && repliesInResponse(t) {
+		if here && RepliesInResponse(t) {
 			w.Record.Awaited, w.Record.Answer, answer.Follows = true, &Answer{Activities: t.rec.Answer.Activities}, w.Turn
 		}
 		return ours && refusal == ""

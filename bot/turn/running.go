@@ -74,7 +74,7 @@ func (x *execution) nextPlan(ctx context.Context) error {
 	}
 	p.Salvaged = p.Salvaged || run.Attached != nil && run.Attached.Quote
 	switch {
-	case len(p.Commands) == 0 && !x.shown():
+	case len(p.Commands) == 0 && !(len(x.Rounds) > 0 && slices.ContainsFunc(x.round().Outcomes, hasCard)):
 		return fmt.Errorf("plan: %w", errNoCommands)
 	case run.Steps+p.Calls() > e.cfg.MaxSteps:
 		return &LimitError{Limit: limitSteps}
@@ -120,10 +120,8 @@ func (x *execution) planForAuthor(ctx context.Context) (p plan.Plan, err error) 
 	return p, err
 }
 
-// shown reports whether a card has shown a result of the last plan.
-func (x *execution) shown() bool {
-	return len(x.Rounds) > 0 && slices.ContainsFunc(x.round().Outcomes, func(o actions.Outcome) bool { return o.Shown != "" })
-}
+// hasCard reports whether a card has shown a result.
+func hasCard(o actions.Outcome) bool { return o.Shown != "" }
 
 // askPlanner has the planner make a plan, inside the features.
 func (x *execution) askPlanner(ctx context.Context) (p plan.Plan, err error) {
@@ -165,6 +163,7 @@ func (x *execution) runCommands(ctx context.Context) (Next, error) {
 		}
 	}
 	outcomes, run := x.round().Outcomes, x.rec.Run
+	n := len(outcomes)
 	if p.Owes() && !p.Plan.Observe { // the model is asked once in a turn to tell what it left untold
 		asked := slices.ContainsFunc(x.Rounds, func(o actions.Round) bool { return o.Withheld })
 		if asked || run.Steps >= x.engine.cfg.MaxSteps {
@@ -174,21 +173,12 @@ func (x *execution) runCommands(ctx context.Context) (Next, error) {
 		return x.planAgain()
 	}
 	switch {
-	case p.Plan.Observe || tells(outcomes):
+	case p.Plan.Observe, n > 0 && outcomes[n-1].Text != "" && outcomes[n-1].Shown == "": // the person has not seen it
 		return x.planAgain()
 	case len(x.rec.Sent) == run.aside(), x.rec.Stream != nil && x.rec.Stream.State == stream.Ended: // always give an answer
 		return x.sayLast(ctx, nil)
 	}
 	return x.conclude(nil, nil)
-}
-
-// tells reports whether the last outcome has something to tell that the person has not seen.
-func tells(outcomes []actions.Outcome) bool {
-	if len(outcomes) == 0 {
-		return false
-	}
-	last := outcomes[len(outcomes)-1]
-	return last.Text != "" && last.Shown == ""
 }
 
 // planAgain goes back to planning with what was done so far.
@@ -603,7 +593,13 @@ func (x *execution) makeWithin(ctx context.Context, c *call) {
 			if entities, err = c.action.Check(wanted.Entities); err != nil {
 				return result, err
 			}
-			if err = x.allowChanged(ctx, c, entities); err != nil {
+			changed := x.describe(c)
+			changed.Entities = entities
+			approval, err := x.policy(ctx, changed) // nobody approved these
+			if err == nil && (approval.Required || c.granted) {
+				err = Refuse("%s was changed, and needs the approval of a person", c.action.Name)
+			}
+			if err != nil {
 				return result, err
 			}
 			c.command.Entities = entities
@@ -625,18 +621,6 @@ func (x *execution) makeWithin(ctx context.Context, c *call) {
 			c.result, c.err = actions.Fail(hookStopped), nil
 		}
 	}
-}
-
-// allowChanged asks the policy about a call whose entities a feature changed, because nobody approved
-// those.
-func (x *execution) allowChanged(ctx context.Context, c *call, entities map[string]any) error {
-	changed := x.describe(c)
-	changed.Entities = entities
-	approval, err := x.policy(ctx, changed)
-	if err == nil && (approval.Required || c.granted) {
-		err = Refuse("%s was changed, and needs the approval of a person", c.action.Name)
-	}
-	return err
 }
 
 // allowNested checks each call that an action makes, such as an action that is a plan. Nobody can be
@@ -788,8 +772,7 @@ func (x *execution) finishCall(ctx context.Context, c *call) {
 	if c.err != nil {
 		log = zerolog.Ctx(ctx).Error().Str("error", Cause(c.err))
 		reason := "an internal error" // the model and the person read it
-		switch {
-		case is[*actions.EntityError](c.err) || is[*refusal](c.err):
+		if is[*actions.EntityError](c.err) || is[*refusal](c.err) {
 			reason = c.err.Error()
 		}
 		for _, known := range []error{actions.ErrFileGone, actions.ErrFileTooLarge, actions.ErrFileDenied, connector.ErrNoUserToken} {

@@ -51,7 +51,7 @@ func sendPhase(ctx context.Context, t *Turn) (Next, error) {
 		t.since.progressed = true
 	}
 	if len(t.rec.Outbox) > 0 {
-		return Next{phase: sending, saveFirst: !repliesInResponse(t)}, nil
+		return Next{phase: sending, saveFirst: !RepliesInResponse(t)}, nil
 	}
 	t.rec.Outbox = nil
 	t.stream.Resume()
@@ -219,15 +219,14 @@ func mayComeBack(t *Turn, err error) bool {
 
 // deliver sends one message. It may take longer than the turn, but stops when the lease is lost.
 func deliver(ctx context.Context, t *Turn, a *activity.Activity) error {
-	defer t.typing.hold()(typingAfter)
-	if repliesInResponse(t) && !a.Amends() {
+	if RepliesInResponse(t) && !a.Amends() {
 		return replyInResponse(t, a)
 	}
 	if err := t.lease.Err(); err != nil {
 		return fmt.Errorf("send reply: %w", err)
 	}
 	began := time.Now()
-	ctx, end := t.step(ctx, "send")
+	ctx, end := t.step(ctx, StepSend)
 	lasting, cancel := context.WithTimeout(lastingOf(ctx, t), sendWithin)
 	defer cancel()
 	var tries atomic.Int32
@@ -312,11 +311,11 @@ const (
 // newStream makes the stream of a turn; nil, which is safe to use, if there is nothing to show and no
 // message open that a lost process left.
 func newStream(t *Turn) *stream.Stream {
-	about, shown := *t.Activity, t.typing
+	about := *t.Activity
 	cfg := stream.Config{
 		About: &about, Channel: t.engine.cfg.Channel, Lease: t.lease, Saved: t.rec.Stream, Off: !mayStream(t), Speaks: len(t.rec.Outbox) > 0,
 		Longer: t.Translate(takesLong), Reply: func(text string) *activity.Activity { return message(&about, text) },
-		Hush: func() { shown.hold()(forever) }, Cause: Cause,
+		Hush: func() { t.step(t.owned, StepQuiet) }, Cause: Cause,
 	}
 	if !unjudged(t.exec) { // then nobody reads what was not judged
 		judging := t.exec
@@ -346,7 +345,7 @@ func newStream(t *Turn) *stream.Stream {
 // mayStream reports whether the turn's answer may be shown while it is written.
 func mayStream(t *Turn) bool {
 	return t.engine.cfg.Stream && t.IsMessage() && t.rec.Notice == nil && !t.rec.Stateless && t.docs.writable() &&
-		!repliesInResponse(t) && !t.engine.has(func(f *Feature) bool { return f.Say != nil }) &&
+		!RepliesInResponse(t) && !t.engine.has(func(f *Feature) bool { return f.Say != nil }) &&
 		stream.Streams(t.Activity) && t.Activity.CallerApp() == "" &&
 		time.Now().After(state.Peek[reference](t.Conversation).Whole)
 }
@@ -402,73 +401,4 @@ func settleStream(ctx context.Context, t *Turn, m *activity.Activity, err error)
 	}
 	t.rec.Outbox = append(instead, rest...)
 	return true, nil
-}
-
-const (
-	typingAfter = 500 * time.Millisecond
-	typingEvery = 3 * time.Second // the indicator of Teams fades after about that long
-	// A reply that is ready waits for an indicator on its way, so keep this short.
-	typingTimeout = time.Second
-)
-
-// typing shows the person that the bot is working: from half a second after the turn began, or
-// after its last reply, until the turn ends. Nobody depends on it, so a failed send ends it
-// silently. An indicator that the connector dropped to make room for others does not.
-type typing struct {
-	about *activity.Activity // the turn is not read while it is shown: a rerun writes it
-	to    Channel
-	ctx   context.Context // the turn's; the timer's function cannot get one as a parameter
-	timer *time.Timer
-
-	// busy has one token while anything is being sent, so that no indicator follows its reply.
-	// Whoever put it there may touch the fields below.
-	busy  chan struct{}
-	quiet time.Time // send no indicator before this
-}
-
-// startTyping returns nil, which is safe to use, if there is nobody to show it to.
-func startTyping(ctx context.Context, t *Turn) *typing {
-	inChannel := t.Activity.Conversation.ConversationType == "channel" // Teams does not show it there
-	if !t.IsMessage() || repliesInResponse(t) || PrivateTo(t) != "" || inChannel {
-		return nil
-	}
-	ty := &typing{about: t.Activity, to: t.engine.cfg.Channel, ctx: ctx, busy: make(chan struct{}, 1)}
-	ty.busy <- struct{}{}
-	defer func() { <-ty.busy }()
-	ty.timer = time.AfterFunc(typingAfter, ty.show)
-	return ty
-}
-
-func (ty *typing) show() {
-	ty.busy <- struct{}{}
-	defer func() { <-ty.busy }()
-	if time.Now().Before(ty.quiet) {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ty.ctx, typingTimeout)
-	defer cancel()
-	to := ty.about.Reference()
-	_, err := ty.to.Send(ctx, to, activity.To(to, activity.Typing))
-	refused, answered := errors.AsType[*connector.Error](err)
-	if err != nil && !(answered && refused.HeldBack) {
-		zerolog.Ctx(ctx).Debug().Err(err).Msg("typing indicator not sent")
-		return
-	}
-	ty.timer.Reset(typingEvery)
-}
-
-// hold waits for an indicator on its way and sends no more until resume is called, and then none for that time.
-func (ty *typing) hold() (resume func(atLeast time.Duration)) {
-	if ty == nil {
-		return func(time.Duration) {}
-	}
-	ty.busy <- struct{}{}
-	ty.timer.Stop()
-	return func(atLeast time.Duration) {
-		ty.quiet = time.Now().Add(atLeast)
-		if atLeast < forever {
-			ty.timer.Reset(atLeast)
-		}
-		<-ty.busy
-	}
 }

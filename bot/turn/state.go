@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rs/zerolog"
 
@@ -314,7 +313,7 @@ type reference struct {
 // and that must not affect their state.
 type home struct {
 	Conversation string `json:"c,omitempty"`
-	// Directory is how the directory knows the person, see [directoryID].
+	// Directory is how the directory knows the person: by their tenant and their id in Microsoft Entra.
 	Directory string `json:"d,omitempty"`
 }
 
@@ -364,7 +363,9 @@ func noteReference(t *Turn) {
 		if t.docs.home != nil && state.Peek[home](t.docs.home).Conversation != c.ID {
 			state.Of[home](t.docs.home).Conversation = c.ID
 		}
-		if id := directoryID(t); t.docs.home != nil && id != "" && state.Peek[home](t.docs.home).Directory != id {
+		user, tenant := t.Proved()
+		known := t.engine.cfg.Requests && user != "" && tenant != ""
+		if id := tenant + "/" + user; t.docs.home != nil && known && state.Peek[home](t.docs.home).Directory != id {
 			state.Of[home](t.docs.home).Directory = id
 		}
 	}
@@ -690,15 +691,6 @@ func dropWaits(ctx context.Context, t *Turn, conversation, owner string, which f
 
 // deletedText is what a turn that goes on after a wait has in place of a message that its author deleted.
 const deletedText = "[The person deleted this message.]"
-
-// undeletes reports whether the author takes back that they deleted the message.
-func undeletes(a *activity.Activity) bool {
-	var data struct {
-		EventType string `json:"eventType"`
-	}
-	err := json.Unmarshal(a.ChannelData, &data, json.MatchCaseInsensitiveNames(true))
-	return err == nil && strings.EqualFold(data.EventType, "undeleteMessage")
-}
 
 // waitsForMessage returns the thread of a turn that answers the message and waits: it would bring the old words back.
 // "": none does.

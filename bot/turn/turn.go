@@ -41,7 +41,6 @@ type Turn struct {
 	engine *Engine
 	lease  *inbox.Lease
 	owned  context.Context // ends when the lease is lost or soon after a cancel; sends outlive the turn timeout
-	typing *typing
 	stream *stream.Stream
 	listed bool   // the conversation is one of the person's places
 	secret string // see [Hide]
@@ -104,7 +103,6 @@ func (t *Turn) run(ctx context.Context) (more bool) {
 	}
 	ctx, end := t.step(ctx, StepTurn)
 	tries := t.lease.Tries() // the lease moves on
-	t.typing = startTyping(ctx, t)
 	more, err := t.try(ctx)
 	failure := err
 	if err != nil && !putsOff(t, err) {
@@ -114,8 +112,6 @@ func (t *Turn) run(ctx context.Context) (more bool) {
 		})
 	}
 	t.stream.Close()
-	t.typing.hold()(forever)
-	t.typing = nil
 	defer func() { end(failure) }()
 	if err != nil {
 		failure = err
@@ -1051,7 +1047,7 @@ func sendMessages(ctx context.Context, t *Turn, activities []*activity.Activity,
 // failure is only logged, and a crash may lose or repeat it.
 func (t *Turn) React(ctx context.Context, reaction string, add bool) {
 	a := t.Activity
-	if a.ChannelID != activity.Teams || a.ID == "" || targetedAt(t) != "" || !t.IsMessage() || repliesInResponse(t) || t.lease.Err() != nil {
+	if a.ChannelID != activity.Teams || a.ID == "" || targetedAt(t) != "" || !t.IsMessage() || RepliesInResponse(t) || t.lease.Err() != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, reactWithin)
@@ -1117,9 +1113,8 @@ func noteTargetedClick(ctx context.Context, t *Turn) error {
 		return nil
 	}
 	*clickIsTargeted.Of(t) = true
-	t.listed = false         // it has another thread
-	t.typing.hold()(forever) // others would see it
-	t.typing = nil
+	t.listed = false       // it has another thread
+	t.step(ctx, StepQuiet) // others would see it
 	return t.docs.load(ctx, keysOfTurn(t))
 }
 
@@ -1237,8 +1232,8 @@ func message(about *activity.Activity, text string) *activity.Activity {
 	return m
 }
 
-// repliesInResponse reports whether the turn's replies travel in the HTTP response.
-func repliesInResponse(t *Turn) bool { return t.rec.Answer != nil && t.rec.Answer.Activities != nil }
+// RepliesInResponse reports whether the turn's replies travel in the HTTP response.
+func RepliesInResponse(t *Turn) bool { return t.rec.Answer != nil && t.rec.Answer.Activities != nil }
 
 // contextOf is ctx for what is done for the turn: with its log and its ids.
 func contextOf(ctx context.Context, t *Turn) context.Context {
@@ -1280,42 +1275,9 @@ func (t *Turn) SendFile(ctx context.Context, f actions.File) error { return send
 // conversation, see [Beside].
 func (t *Turn) TakeFile(ctx context.Context, c FileConsent) error { return takeFile(ctx, t, c) }
 
-// errNoMeeting says that a turn is about no meeting.
-var errNoMeeting = errors.New("the activity comes from no meeting")
-
-// The calls below are made at once, not with what the turn sends. So a handler that runs again makes
-// them again. Their errors are those of [connector.Client], but for a turn whose activity comes from
-// no meeting.
-
-// Meeting returns the details of the meeting that the turn's activity comes from, see
-// [connector.Client.Meeting].
-func (t *Turn) Meeting(ctx context.Context) (connector.Meeting, error) {
-	id := t.Activity.MeetingID()
-	if id == "" {
-		return connector.Meeting{}, errNoMeeting
-	}
-	return t.engine.cfg.Channel.Meeting(ctx, t.Activity.Reference(), id)
-}
-
-// MeetingParticipant returns a person of that meeting by their id in Microsoft Entra, such as
-// Activity.From.AadObjectID, see [connector.Client.Participant].
-func (t *Turn) MeetingParticipant(ctx context.Context, user string) (connector.Participant, error) {
-	id := t.Activity.MeetingID()
-	if id == "" {
-		return connector.Participant{}, errNoMeeting
-	}
-	return t.engine.cfg.Channel.Participant(ctx, t.Activity.Reference(), id, user)
-}
-
-// NotifyMeeting shows something to people in that meeting and returns those who are not shown it, see
-// [connector.Client.NotifyMeeting].
-func (t *Turn) NotifyMeeting(ctx context.Context, n connector.MeetingNotification) (failed []connector.MeetingNotificationFailure, err error) {
-	id := t.Activity.MeetingID()
-	if id == "" {
-		return nil, errNoMeeting
-	}
-	return t.engine.cfg.Channel.NotifyMeeting(ctx, t.Activity.Reference(), id, n)
-}
+// ChannelOf is the channel of the bot, for what is done at once, not with what the turn sends: so a handler that runs
+// again does it again.
+func ChannelOf(t *Turn) Channel { return t.engine.cfg.Channel }
 
 // citeText is [cite.Text] for a text of the turn's model, where marks are those of sources.
 func citeText(t *Turn, text string) (string, []activity.Citation) {

@@ -139,7 +139,7 @@ func receiptRoute(m *making, _ string, h *handler) {
 func (h *handler) inMeeting(ctx context.Context, t *bot.Turn) (string, error) {
 	text := h.Text
 	if n := h.NotifyMeeting; n != nil {
-		failed, err := t.NotifyMeeting(ctx, connector.MeetingNotification{Recipients: n.Recipients, URL: n.URL})
+		failed, err := teams.NotifyMeeting(ctx, t, connector.MeetingNotification{Recipients: n.Recipients, URL: n.URL})
 		if err != nil {
 			return "", err
 		}
@@ -150,7 +150,7 @@ func (h *handler) inMeeting(ctx context.Context, t *bot.Turn) (string, error) {
 		text = strings.ReplaceAll(text, "{failed}", strings.Join(who, ", "))
 	}
 	if h.MeetingInfo {
-		m, err := t.Meeting(ctx)
+		m, err := teams.Meeting(ctx, t)
 		if err != nil {
 			return "", err
 		}
