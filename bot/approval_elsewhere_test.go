@@ -3,6 +3,8 @@ package bot_test
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -176,9 +178,9 @@ func TestNobodyToAsk(t *testing.T) {
 		approval actions.Approval
 		want     string
 	}{
-		"who asked alone":   {actions.Approval{Approvers: []string{"aad-Mia"}}, "I can't reach anybody who may approve this, so I didn't do it."},
-		"not installed":     {actions.Approval{Approvers: []string{"aad-Nora"}}, "I can't reach anybody who may approve this, so I didn't do it."},
-		"an unknown chat":   {actions.Approval{Approvers: []string{"19:board@thread.v2"}}, "I can't reach anybody who may approve this, so I didn't do it."},
+		"who asked alone":   {actions.Approval{Approvers: []string{"aad-Mia"}}, "I can't reach enough people who may approve this, so I didn't do it."},
+		"not installed":     {actions.Approval{Approvers: []string{"aad-Nora"}}, "I can't reach enough people who may approve this, so I didn't do it."},
+		"an unknown chat":   {actions.Approval{Approvers: []string{"19:board@thread.v2"}}, "I can't reach enough people who may approve this, so I didn't do it."},
 		"no id":             {actions.Approval{Approvers: []string{" "}}, ""},
 		"too many":          {actions.Approval{Approvers: strings.Fields("a b c d e f g h i j k")}, ""},
 		"too large":         {actions.Approval{Approvers: []string{"aad-Ben"}, Quorum: 2}, ""},
@@ -261,7 +263,7 @@ func TestAskedElsewhereUnderKills(t *testing.T) {
 				if *ordered != 2 {
 					t.Errorf("%d ordered", *ordered)
 				}
-				if late := first.Press("Reject"); !strings.Contains(string(late.Body), "already decided: Approved by Ben, Carla") {
+				if late := ben.Messages()[0].Press("Reject"); !strings.Contains(string(late.Body), "already decided: Approved by Ben, Carla") {
 					t.Errorf("Ben reads %s", late.Body)
 				}
 				for _, chat := range []*bottest.Chat{mia, ben, carla} {
@@ -325,4 +327,124 @@ func TestApproversHere(t *testing.T) {
 			t.Errorf("%d ordered", *ordered)
 		}
 	})
+}
+
+// liveCards are the messages that still have buttons, by their conversation.
+func liveCards(kit *bottest.Kit) (live []string) {
+	cards := map[string]string{}
+	for _, s := range kit.Connector.Sent() {
+		if s.Card() != "" {
+			cards[s.To+" "+s.ID] = s.Card()
+		}
+	}
+	for id, card := range cards {
+		if strings.Contains(card, "planbot/") {
+			live = append(live, id)
+		}
+	}
+	slices.Sort(live)
+	return live
+}
+
+// TestElsewhereToTheEnd: who may not decide does not, what nobody can approve is not asked, and cards end with their question.
+func TestElsewhereToTheEnd(t *testing.T) {
+	t.Parallel()
+	two := []string{"aad-Ben", "aad-Carla"}
+	later := []actions.Escalation{{After: time.Hour, To: []string{"aad-Carla"}}}
+	const tooFew = "I can't reach enough people who may approve this, so I didn't do it."
+	press := func(t *testing.T, kit *bottest.Kit, who, title string) {
+		last(t, kit.Personal(who)).Press(title)
+		kit.Settle()
+	}
+	for name, c := range map[string]struct {
+		approval actions.Approval
+		message  map[string]any // Mia's, in a group if it is private
+		then     func(t *testing.T, kit *bottest.Kit)
+		said     string // the last thing that Mia reads
+		ordered  int
+		live     string
+	}{
+		"who asked makes the quorum": {actions.Approval{Approvers: []string{"aad-Ben", "aad-Mia"}, Quorum: 2}, nil, nil, tooFew, 0, ""},
+		"one person twice":           {actions.Approval{Approvers: []string{"aad-Ben", "aad-ben"}, Quorum: 2}, nil, nil, tooFew, 0, ""},
+		"too few are reached":        {actions.Approval{Approvers: []string{"aad-Ben", "aad-Nora"}, Quorum: 2}, nil, nil, tooFew, 0, ""},
+		"for good by one of two": {actions.Approval{Approvers: two, Quorum: 2, Standing: true}, nil, func(t *testing.T, kit *bottest.Kit) {
+			press(t, kit, "Ben", "Approve")
+			press(t, kit, "Carla", "Always approve exactly this")
+			kit.Model.Says(orderTwo)
+			kit.Personal("Mia").Say("the same again")
+		}, "", 2, "a:Ben a:Carla a:Mia"},
+		"who asked is known by another id": {
+			actions.Approval{Approvers: []string{"aad-Mia", "aad-Ben"}}, map[string]any{"from": map[string]any{"id": "29:mia", "name": "Mia"}},
+			func(t *testing.T, kit *bottest.Kit) { press(t, kit, "Mia", "Approve") }, "", 0, "a:Ben a:Mia a:Mia",
+		},
+		"the approver resets": {actions.Approval{Approvers: two[:1]}, nil, func(t *testing.T, kit *bottest.Kit) {
+			kit.Personal("Ben").Say("/reset")
+			kit.Settle()
+			press(t, kit, "Mia", "Take it back")
+		}, "OK, I won't do this: Order.", 0, ""},
+		"who asked resets": {actions.Approval{Approvers: two[:1]}, nil, func(_ *testing.T, kit *bottest.Kit) {
+			kit.Personal("Mia").Say("/reset")
+		}, "I've cleared our conversation. Everything else that I keep for you is still here.", 0, "a:Mia"},
+		"down until it expired": {actions.Approval{Approvers: two[:1], Within: 2 * time.Hour, Escalate: later}, nil, func(_ *testing.T, kit *bottest.Kit) {
+			kit.Kill(1)
+			time.Sleep(4 * time.Hour)
+			kit.Restart()
+		}, "", 0, ""},
+		"in private": {
+			actions.Approval{Approvers: []string{"aad-Mia", "aad-Ben"}, Self: true, Escalate: later},
+			map[string]any{"recipient": map[string]any{"id": "28:bot", "name": "Planbot", "isTargeted": true}},
+			func(*testing.T, *bottest.Kit) { time.Sleep(2 * time.Hour) }, "", 0, "19:team@unq.gbl.spaces",
+		},
+		"a vote while the other waits in its queue": {actions.Approval{Approvers: two, Quorum: 2}, nil, func(t *testing.T, kit *bottest.Kit) {
+			kit.Model.Says(plan(say("A long story.")))
+			_, release := kit.Connector.Holds("A long story.")
+			kit.Personal("Mia").Say("tell a story")
+			time.Sleep(time.Second)
+			first, second := last(t, kit.Personal("Ben")), last(t, kit.Personal("Carla"))
+			first.Press("Approve")
+			second.Press("Approve")
+			time.Sleep(15 * time.Second)
+			close(release)
+		}, "They are on their way.", 2, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			config, ordered := laptops(c.approval)
+			bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+				kit.Connector.Decides(func(s bottest.Sent) bottest.Answer {
+					if s.To == "" && strings.Contains(s.JSON, "Nora") {
+						return bottest.Answer{Status: 403, Code: "ForbiddenOperationException"}
+					}
+					return bottest.Answer{}
+				})
+				mia := kit.Personal("Mia")
+				if c.message["recipient"] != nil {
+					mia = kit.Group("team", "Mia")
+				}
+				message := map[string]any{"type": "message", "text": "order two laptops"}
+				maps.Copy(message, c.message)
+				kit.Model.Says(orderTwo)
+				mia.Deliver(message)
+				kit.Settle()
+				if c.then != nil {
+					c.then(t, kit)
+					kit.Settle()
+				}
+				all := mia.Messages()
+				if got := all[len(all)-1].Activity.Text; got != c.said {
+					t.Errorf("Mia reads %q", got)
+				}
+				var live []string
+				for _, id := range liveCards(kit) {
+					live = append(live, strings.Fields(id)[0])
+				}
+				if got := strings.Join(live, " "); got != c.live {
+					t.Errorf("cards with buttons: %s", got)
+				}
+				if *ordered != c.ordered {
+					t.Errorf("%d ordered", *ordered)
+				}
+			})
+		})
+	}
 }

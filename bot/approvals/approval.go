@@ -147,32 +147,40 @@ func (a *approval) Ask(ctx context.Context, t *turn.Turn, id string) (*activity.
 		return nil, turn.Refuse("nobody here can approve it: no person asked for it, and the bot has no approvers")
 	}
 	for _, e := range a.policy.Escalate {
-		a.Escalate = append(a.Escalate, escalation{now.Add(e.After), e.To})
+		a.Escalate = append(a.Escalate, escalation{now.Add(e.After), a.others(e.To, asker)})
 	}
 	chosen := len(a.Approvers) > 0
-	if chosen && !a.Self {
-		a.Approvers = slices.DeleteFunc(slices.Clone(a.Approvers), func(id string) bool { return isOf(id, asker) })
+	people := a.others(a.Approvers, asker)
+	if turn.PrivateTo(t) != "" && chosen { // only its person may see it
+		people, a.Escalate = slices.DeleteFunc(people, func(id string) bool { return !isOf(id, asker) }), nil
+		if !a.enough(people) {
+			said := t.Translate("Somebody else has to approve this, and they can't see our private messages. Please ask me where they can.")
+			return nil, turn.Stop(said + turn.BeforeThat(t))
+		}
 	}
-	people := a.Approvers
-	if turn.PrivateTo(t) != "" && chosen && !a.MayDecide(asker, asker, "") {
-		said := t.Translate("Somebody else has to approve this, and they can't see our private messages. Please ask me where they can.")
-		return nil, turn.Stop(said + turn.BeforeThat(t))
+	if chosen && !a.enough(people) {
+		return nil, turn.Stop(t.Translate(unreachable) + turn.BeforeThat(t))
+	}
+	a.Approvers = people
+	if chosen && len(people) == 0 { // an empty list is the person who asked
+		a.Approvers = []string{nobody}
 	}
 	if err := message(ctx, t, a.Kind(), a.question(t, v, "")); err != nil {
 		return nil, err
 	}
 	if a.policy.Quorum > 1 {
-		a.Quorum, a.Deciders, a.Approvers = a.policy.Quorum, people, []string{nobody}
+		a.Quorum, a.Deciders, a.Approvers = a.policy.Quorum, a.Approvers, []string{nobody}
 	}
 	if chosen {
-		here, err := a.route(ctx, t, people)
+		reached, err := a.route(ctx, t, people)
 		if err != nil {
 			return nil, err
 		}
-		if !here && len(a.Sent) == 0 && len(a.Escalate) == 0 {
-			return nil, turn.Stop(t.Translate(unreachable) + turn.BeforeThat(t))
+		if !a.enough(reached) {
+			err := a.drop(ctx, t, t.Activity, t.Activity.Recipient)
+			return nil, cmp.Or(err, turn.Stop(t.Translate(unreachable)+turn.BeforeThat(t)))
 		}
-		a.Alone = !here
+		a.Alone = len(a.Here) == 0
 	}
 	a.note(t, t, "asked")
 	t.Count(Counted, "asked")
@@ -195,10 +203,10 @@ func (a *approval) question(t *turn.Turn, v view, in string) *activity.Activity 
 // Resume acts on the decision. Without one, the approval has expired.
 func (a *approval) Resume(ctx context.Context, t *turn.Turn) (come turn.Next, err error) {
 	v, d := a.of.viewOf(t), a.Decision
-	if d == nil && (a.Told < len(a.Votes) || a.escalates()) {
+	if d == nil && (a.Told < len(a.Votes) || a.escalates() && time.Now().Before(a.Expires)) {
 		return a.goOn(ctx, t)
 	}
-	if err := a.close(ctx, t); err != nil {
+	if err := a.close(ctx, t, t.Activity); err != nil {
 		return come, err
 	}
 	remember(t, a.ID, a.Late(v))
@@ -216,15 +224,23 @@ func (a *approval) Resume(ctx context.Context, t *turn.Turn) (come turn.Next, er
 	default:
 		come, err = turn.Rejected(t, a, a.Action)
 	}
-	if err == nil && t.ShowsCards() {
-		m := t.Message("")
-		m.Attachments = []activity.Attachment{a.Closed(v).Attachment()}
-		if person := turn.PrivateTo(t); person != "" {
-			m.Target(person)
-		}
-		turn.Redraw(ctx, t, a.CardID, m)
+	if err == nil {
+		a.redraw(ctx, t, a.Closed(v))
 	}
 	return come, err
+}
+
+// redraw replaces the card in the conversation of the turn.
+func (a *approval) redraw(ctx context.Context, t *turn.Turn, card activity.Card) {
+	if !t.ShowsCards() {
+		return
+	}
+	m := t.Message("")
+	m.Attachments = []activity.Attachment{card.Attachment()}
+	if person := turn.PrivateTo(t); person != "" {
+		m.Target(person)
+	}
+	turn.Redraw(ctx, t, a.CardID, m)
 }
 
 // deciders are the ids of those who may decide; none: the person who asked.
@@ -238,12 +254,18 @@ func (a *approval) deciders() []string {
 // MayDecide reports whether that person may decide about what asker wanted, in that conversation.
 func (a *approval) MayDecide(who, asker activity.Account, in string) bool {
 	allowed := a.deciders()
-	if len(allowed) == 0 && len(a.Sent) == 0 && !a.Alone {
-		return isOf(asker.ID, who) || isOf(asker.AadObjectID, who)
+	own := isOf(asker.ID, who) || isOf(asker.AadObjectID, who)
+	if len(allowed) == 0 {
+		return own
 	}
-	stranger := !isOf(asker.ID, who)
 	return slices.ContainsFunc(allowed, func(id string) bool {
-		return isOf(id, who) || id != "" && id == in && (stranger || a.Self)
+		switch {
+		case own && !a.Self: // the list has them only in records of earlier releases
+			return isOf(id, asker)
+		case strings.HasPrefix(id, threads):
+			return baseOf(id) == in
+		}
+		return isOf(id, who)
 	})
 }
 
@@ -281,6 +303,7 @@ func (a *approval) Decide(v view, c click, now time.Time) (refusal string) {
 		var all []string
 		for _, vote := range a.Votes {
 			all = append(all, vote.By)
+			d.Always = d.Always && vote.Always
 		}
 		d.By = strings.Join(all, ", ")
 	}

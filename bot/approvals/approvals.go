@@ -114,14 +114,12 @@ type decided struct {
 	Said  string `json:"said"`
 }
 
-// forget deletes the approvals and decisions that one person asked for; "" deletes everybody's.
+// forget deletes the approvals and decisions that one person asked for; "" deletes everybody's. The questions of other
+// conversations stay: their cards are to end with the decision.
 func forget(conversation *state.Scope, asker string) {
 	list := state.Of[approvals](conversation)
 	list.Standing = slices.DeleteFunc(list.Standing, func(s standing) bool { return asker == "" || s.Asker == asker })
 	list.Decided = slices.DeleteFunc(list.Decided, func(d decided) bool { return asker == "" || d.Asker == asker })
-	if asker == "" {
-		list.Elsewhere = nil
-	}
 }
 
 // keptOf returns those that one person asked for.

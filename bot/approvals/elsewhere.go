@@ -60,23 +60,48 @@ func isOf(id string, who activity.Account) bool {
 	return id != "" && (id == who.ID || strings.EqualFold(id, who.AadObjectID))
 }
 
-// route asks those of the people elsewhere. here reports whether one of them can decide where the turn waits. Whoever
-// cannot be reached is left out.
-func (a *approval) route(ctx context.Context, t *turn.Turn, people []string) (here bool, err error) {
+// baseOf is the id of a chat or channel without its thread.
+func baseOf(id string) string {
+	c := activity.Conversation{}
+	c.ID = id
+	return c.BaseID()
+}
+
+// others are those people of a list who may decide, each once: not who asked, unless they count, too.
+func (a *approval) others(list []string, asker activity.Account) (people []string) {
+	for _, id := range list {
+		twice := slices.ContainsFunc(people, func(other string) bool { return strings.EqualFold(id, other) })
+		if !twice && (a.Self || !isOf(id, asker)) {
+			people = append(people, id)
+		}
+	}
+	return people
+}
+
+// enough reports whether those people and the ones to be asked later can approve it.
+func (a *approval) enough(people []string) bool {
+	all := slices.Clone(people)
+	for _, e := range a.Escalate {
+		all = append(all, slices.DeleteFunc(slices.Clone(e.To), func(id string) bool { return slices.Contains(all, id) })...)
+	}
+	return len(all) >= max(a.policy.Quorum, 1) || slices.ContainsFunc(all, func(id string) bool { return strings.HasPrefix(id, threads) })
+}
+
+// route asks those of the people elsewhere. It returns those who were reached or can decide where the turn waits.
+func (a *approval) route(ctx context.Context, t *turn.Turn, people []string) (reached []string, err error) {
 	for _, id := range people {
 		if name, ok := isHere(ctx, t, id); ok {
-			here = true
-			a.Here = append(a.Here, plain(name))
+			a.Here, reached = append(a.Here, plain(name)), append(reached, id)
 			continue
 		}
 		to := actions.Recipient{User: id}
 		if strings.HasPrefix(id, threads) {
 			to = actions.Recipient{Conversation: id}
 		}
-		there, err := a.send(ctx, t, to, id, false)
+		there, err := a.send(ctx, t, t.Activity, to, id, false)
 		switch {
-		case errors.Is(err, state.ErrUnavailable):
-			return here, err
+		case errors.Is(err, state.ErrUnavailable), err != nil && ctx.Err() != nil:
+			return nil, err
 		case err != nil:
 			zerolog.Ctx(ctx).Error().Err(err).Str("approval", a.ID).Str("approver", id).Msg("an approver cannot be asked")
 			a.note(t, t, "unreachable")
@@ -87,9 +112,9 @@ func (a *approval) route(ctx context.Context, t *turn.Turn, people []string) (he
 			m, _ := turn.MemberOf(ctx, t, there, id) // only for the name
 			s.Name = m.Name
 		}
-		a.Sent = append(a.Sent, s)
+		a.Sent, reached = append(a.Sent, s), append(reached, id)
 	}
-	return here, nil
+	return reached, nil
 }
 
 // isHere reports whether an approver reads the turn's conversation, and their name; "": it is not known. If the channel
@@ -98,7 +123,7 @@ func isHere(ctx context.Context, t *turn.Turn, id string) (name string, here boo
 	c := &t.Activity.Conversation
 	switch {
 	case strings.HasPrefix(id, threads):
-		return "", c.BaseID() == id
+		return "", c.BaseID() == baseOf(id)
 	case isOf(id, t.Activity.From):
 		return t.Activity.From.Name, true
 	case c.Personal():
@@ -109,8 +134,10 @@ func isHere(ctx context.Context, t *turn.Turn, id string) (name string, here boo
 	return m.Name, !ok || refused.Code != connector.NoMember
 }
 
-// send submits a record that asks an approver elsewhere or, at the end, says there how it ended.
-func (a *approval) send(ctx context.Context, t *turn.Turn, to actions.Recipient, who string, over bool) (conversation string, err error) {
+// send submits a record that asks an approver elsewhere what a message led to or, at the end, says there how it ended.
+func (a *approval) send(
+	ctx context.Context, t *turn.Turn, of *activity.Activity, to actions.Recipient, who string, over bool,
+) (conversation string, err error) {
 	key := a.ID + "\n" + who
 	if over {
 		key += "\nover"
@@ -119,8 +146,8 @@ func (a *approval) send(ctx context.Context, t *turn.Turn, to actions.Recipient,
 		copied := *a
 		copied.elsewhere()
 		asker := activity.Account{}
-		asker.ID, asker.Name = t.Activity.From.ID, t.Activity.From.Name
-		*visits.Of(h) = visit{Approval: copied, In: t.Activity.Conversation.ID, Asker: asker, Program: turn.Program(t), Over: over}
+		asker.ID, asker.Name = of.From.ID, of.From.Name
+		*visits.Of(h) = visit{Approval: copied, In: of.Conversation.ID, Asker: asker, Program: turn.Program(t), Over: over}
 	})
 }
 
@@ -128,9 +155,9 @@ func (a *approval) send(ctx context.Context, t *turn.Turn, to actions.Recipient,
 func (a *approval) elsewhere() { a.Approvers, a.Deciders, a.Sent, a.Alone = nil, nil, nil, false }
 
 // close says in all chats elsewhere how it ended.
-func (a *approval) close(ctx context.Context, t *turn.Turn) error {
+func (a *approval) close(ctx context.Context, t *turn.Turn, of *activity.Activity) error {
 	for _, s := range a.Sent {
-		_, err := a.send(ctx, t, actions.Recipient{Conversation: s.Conversation}, s.To, true)
+		_, err := a.send(ctx, t, of, actions.Recipient{Conversation: s.Conversation}, s.To, true)
 		if errors.Is(err, state.ErrUnavailable) {
 			return err
 		}
@@ -139,6 +166,17 @@ func (a *approval) close(ctx context.Context, t *turn.Turn) error {
 		}
 	}
 	return nil
+}
+
+// drop says elsewhere that nobody waits for it any more, and because of whom.
+func (a *approval) drop(ctx context.Context, t *turn.Turn, of *activity.Activity, who activity.Account) error {
+	a.Decision = &decision{Withdrawn: true, By: cmp.Or(who.Name, who.ID), At: time.Now().UTC().Truncate(time.Second)}
+	return a.close(ctx, t, of)
+}
+
+// Dropped is called when the record that waited was dropped.
+func (a *approval) Dropped(ctx context.Context, t *turn.Turn, asked *activity.Activity) error {
+	return a.drop(ctx, t, asked, t.Activity.From)
 }
 
 // plain is a name for a text in markdown: one with markup in it is shown as code.
@@ -270,25 +308,25 @@ func (a *approval) goOn(ctx context.Context, t *turn.Turn) (turn.Next, error) {
 		a.Told = len(a.Votes)
 		return a.waitOn(t, t.Translate("%s approved this. It needs %s approvals.", plain(a.Votes[a.Told-1].By), count(a.Quorum)))
 	}
-	before := len(a.Sent)
-	further := slices.DeleteFunc(slices.Clone(a.Escalate[0].To), func(id string) bool {
-		return isOf(id, t.Activity.From) && !a.Self || slices.Contains(a.deciders(), id)
-	})
+	sent, here := len(a.Sent), len(a.Here)
+	further := slices.DeleteFunc(slices.Clone(a.Escalate[0].To), func(id string) bool { return slices.Contains(a.deciders(), id) })
 	a.Escalate = a.Escalate[1:]
 	a.allow(further)
-	here, err := a.route(ctx, t, further)
-	if err != nil {
+	if _, err := a.route(ctx, t, further); err != nil {
 		return turn.Next{}, err
 	}
 	a.note(t, t, "escalated")
 	said := ""
-	if len(a.Sent) > before {
-		said = t.Translate("Nobody has decided yet, so I've also asked %s.", names(t, a.Sent[before:]))
+	if len(a.Sent) > sent {
+		said = t.Translate("Nobody has decided yet, so I've also asked %s.", names(t, a.Sent[sent:]))
 	}
-	if here {
+	if len(a.Here) > here {
 		a.Alone = false
 		said = t.Translate("Nobody has decided yet, so others here may decide now, too.")
 	}
+	v := a.of.viewOf(t)
+	v.Asked = names(t, a.Sent)
+	a.redraw(ctx, t, a.Card(v, ""))
 	return a.waitOn(t, said)
 }
 
@@ -313,4 +351,4 @@ func (a *approval) allow(people []string) {
 	}
 }
 
-const unreachable texts.Text = "I can't reach anybody who may approve this, so I didn't do it."
+const unreachable texts.Text = "I can't reach enough people who may approve this, so I didn't do it."

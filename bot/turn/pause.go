@@ -247,10 +247,9 @@ func CallHash(ctx context.Context, t *actions.Turn, c actions.Call, bind string)
 // ask has a person asked, for the next call. Once the message is sent, the record waits.
 func (x *execution) ask(ctx context.Context, p Pause) (Next, error) {
 	run := x.rec.Run
-	run.Asked++
 	id := x.ID
-	if run.Asked > 1 {
-		id += strconv.Itoa(run.Asked)
+	if run.Asked > 0 {
+		id += strconv.Itoa(run.Asked + 1)
 	}
 	if err := x.Save(ctx); err != nil { // it may ask elsewhere: after a crash the same plan asks the same
 		return Next{}, err
@@ -259,6 +258,7 @@ func (x *execution) ask(ctx context.Context, p Pause) (Next, error) {
 	if err != nil {
 		return Next{}, err
 	}
+	run.Asked++ // not before: after a crash it has the same id
 	x.rec.Wait = waitFor(x.engine, p)
 	remember(x.Turn)
 	return x.put([]*activity.Activity{m})
@@ -439,12 +439,13 @@ func (r *Reply) deliver(ctx context.Context, t *Turn) error {
 		return err
 	}
 	err = r.deliverOnce(ctx, t, queue)
-	for errors.Is(err, errNotYet) && time.Now().Before(until) {
-		wait(ctx, 100*time.Millisecond, nil)
-		err = r.deliverOnce(ctx, t, queue)
-	}
-	if errors.Is(err, errNotYet) {
-		err = r.queued(ctx, t, queue)
+	for errors.Is(err, errNotYet) {
+		if time.Now().Before(until) {
+			wait(ctx, 100*time.Millisecond, nil)
+			err = r.deliverOnce(ctx, t, queue)
+			continue
+		}
+		err, until = r.queued(ctx, t, queue), time.Now().Add(decideWithin)
 	}
 	refused, ok := errors.AsType[*refusal](err)
 	switch {
@@ -476,15 +477,21 @@ func (r *Reply) queue(ctx context.Context, t *Turn) (state.Key, error) {
 	return here, nil
 }
 
-// queued refuses a reply with what another one has decided, whose record is still in its queue.
+// queued refuses a reply with what another one has decided, whose record is still in its queue. If that is to wait on,
+// as after a vote that does not decide, the error is errNotYet.
 func (r *Reply) queued(ctx context.Context, t *Turn, queue state.Key) error {
 	var found error
-	err := eachRecord(ctx, t, queue, "", func(rec *Record, _ *activity.Activity) {
-		w := waitingOf(t, rec, t.Activity)
-		if found != nil || !isAnswered(w.Pause) {
+	err := eachRecord(ctx, t, queue, "", func(rec *Record, asked *activity.Activity) {
+		w := waitingOf(t, rec, asked)
+		waitsOn := w.Pause != nil && r.Elsewhere != nil
+		if found != nil || !waitsOn && !isAnswered(w.Pause) {
 			return
 		}
-		if ours, refusal := r.Take(ctx, t, w); ours {
+		ours, refusal := r.Take(ctx, t, w)
+		switch {
+		case ours && refusal == "": // what it takes here is not saved
+			found = errNotYet
+		case ours:
 			found = Refuse("%s", refusal)
 		}
 	})

@@ -679,11 +679,29 @@ func dropWaits(ctx context.Context, t *Turn, conversation, owner string, which f
 		if readWait(w).For == forFile {
 			failure = dropFile(ctx, t, queue, w.ID)
 		} else {
-			_, failure = t.engine.inbox.Drop(ctx, w.Queue, w.ID)
+			failure = dropWait(ctx, t, w)
 		}
 		err = cmp.Or(err, failure)
 	}
 	return err
+}
+
+// dropWait drops a record, and then tells its pause if that has a Dropped: it may have asked elsewhere.
+func dropWait(ctx context.Context, t *Turn, w inbox.Waiting) error {
+	found, _ := t.engine.inbox.Find(ctx, w.Queue, w.ID) // what cannot be read goes without a word
+	dropped, err := t.engine.inbox.Drop(ctx, w.Queue, w.ID)
+	rec, unreadable := Decode(found.Record)
+	if err != nil || !dropped || unreadable != nil || rec.Wait == nil {
+		return err
+	}
+	p, ok := rec.Wait.open(t.engine.pauses).(interface {
+		Dropped(ctx context.Context, t *Turn, asked *activity.Activity) error
+	})
+	asked, err := rec.Read()
+	if !ok || err != nil {
+		return nil
+	}
+	return p.Dropped(ctx, t, asked)
 }
 
 // What follows is about messages that their authors edit or delete. Nothing runs again because of that: the history
