@@ -244,7 +244,9 @@ func recordTurns(t *testing.T, b Bot, model string, together bool, texts ...stri
 	}
 	rest()
 	for conversation, id := range approvals() {
-		say(conversation, "/approve "+id)
+		if !strings.HasSuffix(texts[len(texts)-1], "never") {
+			say(conversation, "/approve "+id)
+		}
 	}
 	rest()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -279,7 +281,7 @@ func conversing(t *testing.T, p *program) (say func(conversation, text string), 
 	say = func(conversation, text string) {
 		n++
 		raw, _ := json.Marshal(map[string]any{
-			"type": "message", "id": fmt.Sprint(n), "channelId": "msteams", "text": text, "serviceUrl": channel.URL, "from": map[string]any{"id": "29:mia-" + conversation},
+			"type": "message", "id": fmt.Sprint(n), "channelId": "msteams", "locale": "de-DE", "text": text, "serviceUrl": channel.URL, "from": map[string]any{"id": "29:mia-" + conversation},
 			"recipient": map[string]any{"id": "28:bot"}, "conversation": map[string]any{"id": conversation, "conversationType": "personal"},
 		})
 		in := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1/api/messages", bytes.NewReader(raw))
@@ -553,6 +555,20 @@ func TestReplayOfBadRecordings(t *testing.T) {
 	}
 	if code, out := run(changed, string(whole), "--follow=new"); code != 1 || !strings.Contains(out, "4 turns replayed, 2 changed") {
 		t.Errorf("code %d: %s", code, out)
+	}
+
+	dir = recordTurns(t, newWarehouse().bot(), model, false, "order never") // nobody decides that
+	for _, of := range []struct {
+		marks []actions.Option
+		code  int
+		want  string
+	}{{[]actions.Option{actions.NeedsApproval}, 0, "1 turn replayed, 0 changed"}, {nil, 1, "approval  orderGoods"}} {
+		w := newWarehouse()
+		w.marks["orderGoods"] = of.marks
+		code, out, errs := executeFor(t, w.bot(), "", "replay", dir, "--openai-base-url="+model, "--openai-model=m")
+		if code != of.code || !strings.Contains(out, of.want) {
+			t.Errorf("an approval that waits: code %d: %s%s", code, out, errs)
+		}
 	}
 
 	kept := filepath.Join(t.TempDir(), "kept")

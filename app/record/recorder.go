@@ -20,7 +20,6 @@ import (
 	"time"
 
 	strict "github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
@@ -198,13 +197,10 @@ func (r *Recorder) whole(h turnlog.Head) {
 	if !ok || h.Outcome == turnlog.Running || len(rec.Plans) == 0 && h.Outcome != turnlog.Failed {
 		return
 	}
-	rec.After, rec.Changes, rec.Journal, rec.Log = nil, nil, nil, nil // nobody needs them to play it again
-	for i, s := range rec.Sent {
-		var card struct {
-			Summary string `json:"summary,omitempty"`
-		}
-		_ = strict.Unmarshal(s.Activity, &card) // most have none
-		rec.Sent[i].Activity = jsontext.Value(plainjson.Text(card))
+	rec.After, rec.Changes, rec.Log = nil, nil, nil // nobody needs them to play it again
+	rec.Journal = slices.DeleteFunc(rec.Journal, func(s turnlog.Save) bool { return s.For == "" })
+	for i := range rec.Sent {
+		rec.Sent[i].Activity = nil
 	}
 	raw, err := plainjson.Marshal(rec)
 	if err != nil {

@@ -186,26 +186,19 @@ func (r *recording) add(place string, t turnlog.Record) {
 	case len(t.Plans) == 0 && t.Outcome != turnlog.Failed || t.Before == nil: // such as a click, or /reset
 	default:
 		one := &recorded{Record: t, file: file}
-		for _, s := range t.Sent {
-			var card struct {
-				Summary string `json:"summary"`
-			}
-			if s.Kind != "send" && s.Kind != "reply" || s.Error != "" {
-				continue
-			}
-			_ = json.Unmarshal(s.Activity, &card) // a text has none
-			if strings.HasPrefix(card.Summary, askedFor) {
-				one.asksCard++
-			} else if s.Text != "" {
+		for _, s := range t.Sent { // in a channel without cards the question is a text
+			if (s.Kind == "send" || s.Kind == "reply") && s.Error == "" && s.Text != "" && !strings.Contains(s.Text, "/approve ") {
 				one.written = append(one.written, s.Text)
+			}
+		}
+		for _, s := range t.Journal {
+			if s.For == "approval" && s.Error == "" && !s.Dropped {
+				one.asksCard++
 			}
 		}
 		r.turns = append(r.turns, one)
 	}
 }
-
-// askedFor begins the summary of a message that asks for an approval.
-const askedFor = "Approval needed: "
 
 // scenario adds the turns of a scenario, on the state that it begins with and on what was said in it.
 func (r *recording) scenario(s *record.Scenario) {

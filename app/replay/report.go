@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/planbot-go/planbot/app/internal/turnview"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/junit"
 	"github.com/planbot-go/planbot/internal/spelling"
@@ -64,7 +65,7 @@ func (r *report) summary() string {
 			count[c.Kind]++
 		}
 	}
-	text := fmt.Sprintf("%d turns replayed, %d changed", len(r.Turns), len(r.changed()))
+	text := fmt.Sprintf("%s replayed, %d changed", turnview.Count(len(r.Turns), "turn"), len(r.changed()))
 	for _, kind := range kinds {
 		if count[kind] > 0 {
 			text += fmt.Sprintf(", %s %d", kind, count[kind])
@@ -88,6 +89,8 @@ func (r *report) figures() (rows [][3]string) {
 	}
 	if was.Calls > 0 { // scenarios do not know
 		add("model calls", "%d", was.Calls, is.Calls)
+	}
+	if was.In > 0 { // the offline model counts none
 		add("tokens in", "%d", was.In, is.In)
 		add("tokens out", "%d", was.Out, is.Out)
 	}

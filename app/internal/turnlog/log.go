@@ -827,7 +827,7 @@ func (b builder) sent(e sending) {
 func (b builder) saved(at time.Time, e *turn.Saved) {
 	s := Save{At: at, Bytes: len(e.Record), TookNS: e.Took, Error: b.text(e.Err), Dropped: e.Dropped, Phase: "over", Words: "nothing is left that a crash could repeat"}
 	if e.Record != nil {
-		s.Phase, s.Words = afterCrash(e.Record)
+		s.Phase, s.Words, s.For = afterCrash(e.Record)
 	}
 	if e.Err != "" {
 		s.Words = "it was not saved: a crash here would go on from the save before"
@@ -838,7 +838,7 @@ func (b builder) saved(at time.Time, e *turn.Saved) {
 }
 
 // afterCrash reads off a record what the next process would do.
-func afterCrash(raw []byte) (phase, words string) {
+func afterCrash(raw []byte) (phase, words, waits string) {
 	var rec struct {
 		Phase string `json:"phase"`
 		Run   *struct {
@@ -854,39 +854,40 @@ func afterCrash(raw []byte) (phase, words string) {
 		} `json:"wait"`
 	}
 	if err := json.Unmarshal(raw, &rec); err != nil {
-		return "unknown", "the record cannot be read here"
+		return "unknown", "the record cannot be read here", ""
 	}
 	switch run := rec.Run; rec.Phase {
 	case "planning":
 		if run == nil {
-			return rec.Phase, "a crash here would begin the turn anew"
+			return rec.Phase, "a crash here would begin the turn anew", ""
 		}
-		return rec.Phase, "a crash here would ask the model for the next plan, with what was done so far"
+		return rec.Phase, "a crash here would ask the model for the next plan, with what was done so far", ""
 	case "running":
 		if run == nil || run.Progress == nil || run.Progress.Done() {
-			return rec.Phase, "a crash here would go on after the last command"
+			return rec.Phase, "a crash here would go on after the last command", ""
 		}
 		c, n := run.Progress.Plan.Commands[run.Progress.Next], run.Progress.Next+1
 		name := cmp.Or(c.Action, c.Kind)
 		switch {
 		case run.InFlight > 1:
-			return rec.Phase, fmt.Sprintf("a crash here would go on at command %d (%s), and tell it and the %d after it that they may have run before", n, name, run.InFlight-1)
+			return rec.Phase, fmt.Sprintf("a crash here would go on at command %d (%s), and tell it and the %d after it that they may have run before", n, name, run.InFlight-1), ""
 		case run.InFlight == 1:
-			return rec.Phase, fmt.Sprintf("a crash here would go on at command %d (%s), and tell it that it may have run before", n, name)
+			return rec.Phase, fmt.Sprintf("a crash here would go on at command %d (%s), and tell it that it may have run before", n, name), ""
 		}
-		return rec.Phase, fmt.Sprintf("a crash here would go on at command %d (%s)", n, name)
+		return rec.Phase, fmt.Sprintf("a crash here would go on at command %d (%s)", n, name), ""
 	case "sending":
 		n := len(rec.Sent) + 1
 		if len(rec.Outbox) > 1 {
-			return rec.Phase, fmt.Sprintf("a crash here would send message %d, which may then arrive twice, and the %d after it", n, len(rec.Outbox)-1)
+			return rec.Phase, fmt.Sprintf("a crash here would send message %d, which may then arrive twice, and the %d after it", n, len(rec.Outbox)-1), ""
 		}
-		return rec.Phase, fmt.Sprintf("a crash here would send message %d, which may then arrive twice", n)
+		return rec.Phase, fmt.Sprintf("a crash here would send message %d, which may then arrive twice", n), ""
 	case "waiting":
 		if rec.Wait != nil {
-			return rec.Phase, "a crash here would change nothing: it waits for " + waitsFor(rec.Wait.For, rec.Wait.Until, rec.Wait.Reason)
+			about := waitsFor(rec.Wait.For, rec.Wait.Until, rec.Wait.Reason)
+			return rec.Phase, "a crash here would change nothing: it waits for " + about, rec.Wait.For
 		}
 	}
-	return rec.Phase, "a crash here would finish the turn"
+	return rec.Phase, "a crash here would finish the turn", ""
 }
 
 func waitsFor(what string, until time.Time, reason string) string {

@@ -210,7 +210,8 @@ type Command struct {
 type Save struct {
 	At     time.Time     `json:"at"`
 	Phase  string        `json:"phase"`
-	Words  string        `json:"words"` // what a crash until the next save would do
+	Words  string        `json:"words"`         // what a crash until the next save would do
+	For    string        `json:"for,omitempty"` // what a turn waits for, such as approval
 	Bytes  int           `json:"bytes"`
 	TookNS time.Duration `json:"tookNs"`
 	Error  string        `json:"error,omitempty"`
