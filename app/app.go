@@ -63,7 +63,7 @@ type Bot struct {
 	// extension, choices that are looked up.
 	Teams teams.Routes
 
-	// Memory lets the bot remember facts that people ask it to, in personal chats, as BOT_MEMORY does.
+	// Memory lets the bot remember facts that people ask it to, in personal chats, as BOT_MEMORY does, with the feature memory.
 	// People see and delete them with /memory. See package memory.
 	Memory bool
 	// Planner is the planner used if BOT_PLANNER is not set. "": sequence.
@@ -125,7 +125,7 @@ func New(ctx context.Context, b Bot, model models.Model, cfg bot.Config) (*bot.B
 	if err != nil {
 		return nil, err
 	}
-	cfg.Actions, cfg.Planner, cfg.Memory = maker.Actions, maker, b.Memory
+	cfg.Actions, cfg.Planner, cfg.Memory = maker.Actions, maker, settings.Find[bot.Memory](maker.Extensions)
 	p := &program{Settings: s, own: b, log: cfg.Log}
 	context.AfterFunc(ctx, p.close)
 	if err := p.wireFeatures(cfg.Log.WithContext(ctx), &cfg); err != nil {
@@ -254,7 +254,7 @@ func (b *Bot) chatCommands(s *settings.Settings) []manifest.Command {
 		{Title: "/mydata", Description: string(texts.Text("Shows what I keep about you"))},
 		{Title: "/forget", Description: string(texts.Text("Deletes everything I keep about you"))},
 	}
-	if s.Remembers() {
+	if b.Memory || s.Text("BOT_MEMORY") == "true" {
 		builtIn = append(builtIn, manifest.Command{Title: "/memory", Description: string(texts.Text("Shows what you asked me to remember"))})
 	}
 	if len(b.Services) > 0 || b.usesAzureSignIn(s) {
@@ -444,7 +444,7 @@ func (p *program) assemble(ctx context.Context) error {
 		MaxWaiting: p.MaxWaiting, MaxWaitingPerConversation: p.MaxWaitingEach, MaxConnections: p.MaxConnections, MaxRequests: p.MaxRequests,
 		Access: bot.Access{Tenants: p.AllowedTenants, Users: p.AllowedUsers, Channels: p.AllowedChannels},
 	}
-	cfg.Memory = p.Remembers()
+	cfg.Memory = settings.Find[bot.Memory](maker.Extensions)
 	if p.Attachments == "shown" {
 		listen, err := p.Transcriber()
 		if err != nil {

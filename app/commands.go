@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -89,9 +88,10 @@ func (b *Bot) describe(s *settings.Settings) error {
 		}
 	}
 	s.Bot = settings.BotOf(*b)
-	has := slices.ContainsFunc(b.features, func(f Feature) bool { return f.Name == "services" })
-	if !has && (b.Connections != nil || len(b.Services) > 0) {
-		return cli.Usage(errors.New("this bot has no services: its Connections and Services need the feature of package app/services"))
+	for name, wanted := range map[string]bool{"services": b.Connections != nil || len(b.Services) > 0, "memory": b.Memory} {
+		if wanted && !slices.ContainsFunc(b.features, func(f Feature) bool { return f.Name == name }) {
+			return cli.Usage(fmt.Errorf("this bot has no %s: it needs the feature of package app/%[1]s, in Features of app.Bot or of Main", name))
+		}
 	}
 	return nil
 }

@@ -77,7 +77,7 @@ func TestMemoryByTheProgram(t *testing.T) {
 	t.Parallel()
 	for _, on := range []bool{true, false} {
 		own := defaultBot()
-		own.Memory = on
+		own.Memory, own.Features = on, AllFeatures
 		made, err := New(t.Context(), own, models.Offline{}, bot.Config{})
 		if err != nil {
 			t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"github.com/planbot-go/planbot/actions/reminders"
 	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/app/documents"
+	"github.com/planbot-go/planbot/app/memory"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/quota"
 	"github.com/planbot-go/planbot/bot/turn"
@@ -59,7 +60,7 @@ func TestIdleWeek(t *testing.T) {
 			reminders.Register(r)
 		},
 		Features: func() []app.Feature {
-			return []app.Feature{documents.Feature(documents.Config{Folders: []knowledge.Folder{{
+			return []app.Feature{memory.Feature(), documents.Feature(documents.Config{Folders: []knowledge.Folder{{
 				FS: fstest.MapFS{"hours.md": {Data: []byte("# Hours\n\nThe warehouse is open from 6 to 22.\n")}}, Name: "handbook",
 				Access: []string{knowledge.EveryoneInTenant},
 			}}})}

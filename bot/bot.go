@@ -97,6 +97,12 @@ type Skills interface {
 	Reset(t *actions.Turn)
 }
 
+// Memory is what a bot needs of the facts that it remembers besides their actions.
+type Memory interface {
+	// Command answers what a person writes after /memory.
+	Command(t *actions.Turn, words string) (reply string)
+}
+
 // Config says what a Bot is made of. Actions and Planner are required; the zero
 // value of every other field is a working default.
 type Config struct {
@@ -176,8 +182,8 @@ type Config struct {
 	// off, unless [Bot.OnCommand] replaces it.
 	CommandsOff []string
 	// Memory adds the command /memory, with which people see and delete what the bot remembers about
-	// them. It needs the actions of [memory.Register], and a planner with [memory.Extension].
-	Memory bool
+	// them: a [memory.Extension] is one. It needs the actions of [memory.Register], and extends the planner. nil: none.
+	Memory Memory
 	// Texts changes what the bot says by itself: by language (a BCP 47 tag such as de or pt-BR), then
 	// by the English sentence with its verbs of package fmt. Planbot has English, German, French,
 	// Spanish, Chinese, Japanese and Italian, and says everything in the language of the person's
@@ -351,7 +357,7 @@ func New(cfg Config) (*Bot, error) {
 		if cfg.Tokens == nil && cfg.Authenticator != nil && len(cfg.Actions.Connections()) > 0 {
 			faults = append(faults, errors.New("no Tokens, which actions with NeedsToken require"))
 		}
-		if _, ok := cfg.Actions.Lookup("rememberFact"); cfg.Memory && !ok {
+		if _, ok := cfg.Actions.Lookup("rememberFact"); cfg.Memory != nil && !ok {
 			faults = append(faults, errors.New("Memory without the actions of memory.Register"))
 		}
 		faults = append(faults, cfg.Actions.Check())
@@ -394,7 +400,7 @@ func New(cfg Config) (*Bot, error) {
 	}
 	features = append(features, b.signIn.Feature())
 	b.privacy = &privacy.Privacy{
-		Store: cfg.Store, Actions: cfg.Actions, Features: features, Requests: cfg.Requests, Facts: cfg.Memory, Audit: cfg.AuditKeep > 0, SignOut: b.signIn.Out,
+		Store: cfg.Store, Actions: cfg.Actions, Features: features, Requests: cfg.Requests, Facts: cfg.Memory != nil, Audit: cfg.AuditKeep > 0, SignOut: b.signIn.Out,
 	}
 	features = append(features, b.privacy.Feature())
 	b.routes.last = (&builtins{&b.cfg, &b.routes, b.signIn, b.privacy}).routes()

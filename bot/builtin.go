@@ -4,13 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/rs/zerolog"
 
-	"github.com/planbot-go/planbot/actions/memory"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/approvals"
 	"github.com/planbot-go/planbot/bot/privacy"
@@ -47,7 +44,7 @@ func (b *builtins) routes() []route {
 		{isCommand(dataCommand), b.unlessOff(dataCommand, b.privacy.Show)},
 		{begins(dataCommand), b.unlessOff(dataCommand, standsAlone(dataCommand))},
 		{b.isSignOut, b.unlessOff(signOutCommand, b.signOut)},
-		{func(t *Turn) bool { return b.cfg.Memory && begins(memoryCommand)(t) }, memories},
+		{func(t *Turn) bool { return b.cfg.Memory != nil && begins(memoryCommand)(t) }, b.memories},
 		{saysForget, b.unlessOff(forgetCommand, b.privacy.Yes)},
 		{begins(forgetCommand), b.unlessOff(forgetCommand, b.privacy.Ask)},
 		{privacy.IsClick, b.unlessOff(forgetCommand, b.privacy.Clicked)},
@@ -214,7 +211,7 @@ func (b *builtins) commandList(t *Turn) string {
 		case signOutCommand:
 			return !b.signsIn()
 		case memoryCommand:
-			return !b.cfg.Memory
+			return b.cfg.Memory == nil
 		}
 		return slices.Contains(b.cfg.CommandsOff, c.name)
 	})
@@ -353,42 +350,10 @@ func (b *builtins) unlessOff(command string, h Handler) Handler {
 // memoryCommand is there with [Config.Memory].
 const memoryCommand = "/memory"
 
-// memories lists what is remembered about the person, with numbers, or forgets one of them, where nobody
-// else reads it.
-func memories(ctx context.Context, t *Turn) error {
-	if !t.Activity.Conversation.Personal() {
-		return t.Tell(ctx, t.Translate("Please ask me that in a personal chat, where only you can read the answer."))
-	}
-	all, err := memory.Of(t.Turn)
-	if err != nil {
-		return t.Tell(ctx, t.Translate("I don't know who you are here, so I remember nothing about you."))
-	}
+// memories shows what is remembered about the person, or forgets some of it.
+func (b *builtins) memories(ctx context.Context, t *Turn) error {
 	words, _ := commandWords(t, memoryCommand)
-	if words == "" {
-		return t.Tell(ctx, listMemories(t, all))
-	}
-	verb, rest, _ := strings.Cut(words, " ")
-	number, err := strconv.Atoi(strings.Trim(rest, " .#"))
-	if !strings.EqualFold(verb, "forget") || err != nil {
-		return t.Tell(ctx, t.Translate("I did nothing. Say %s or %s.", "**"+memoryCommand+"**", "**"+memoryCommand+" forget 3**"))
-	}
-	gone, ok := memory.Forget(t.Turn, number)
-	if !ok {
-		return t.Tell(ctx, t.Translate("I did nothing. There is no fact with the number %d.", number))
-	}
-	return t.Tell(ctx, t.Translate("Forgotten: %s.", gone.Text))
-}
-
-func listMemories(t *Turn, all []memory.Fact) string {
-	if len(all) == 0 {
-		return t.Translate("You haven't asked me to remember anything.")
-	}
-	said := t.Translate("You asked me to remember this:")
-	for _, one := range all {
-		said += "\n" + strconv.Itoa(one.Number) + ". " + one.Text + " (" +
-			t.Translate("said on %s, until %s", one.Learnt.In(t.Activity.Zone()).Format(time.DateOnly), one.Expires.In(t.Activity.Zone()).Format(time.DateOnly)) + ")"
-	}
-	return said + "\n\n" + t.Translate("Say %s to make me forget one.", "**"+memoryCommand+" forget "+strconv.Itoa(all[0].Number)+"**")
+	return t.Tell(ctx, b.cfg.Memory.Command(t.Turn, words))
 }
 
 const skillCommand = "/skill"

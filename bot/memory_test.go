@@ -25,7 +25,7 @@ func remembering(t *testing.T, name string, change ...func(*bot.Config)) *bundle
 	model, err := models.NewOpenAI(models.OpenAIConfig{BaseURL: b.model.URL, Model: "fake", Timeout: 5 * time.Second, Transport: overWires})
 	b.must(err)
 	plans := b.newPlanner(planner.Config{Model: model, Actions: b.actions, Extensions: []actions.Extension{memory.Extension{}}})
-	b.bot = b.wire(b.openStore(b.toRedis), append(change, func(c *bot.Config) { c.Memory, c.Planner = true, plans })...)
+	b.bot = b.wire(b.openStore(b.toRedis), append(change, func(c *bot.Config) { c.Memory, c.Planner = memory.Extension{}, plans })...)
 	b.url = serve(t, b.bot).URL
 	return b
 }
@@ -294,7 +294,7 @@ func TestNoMemoryByDefault(t *testing.T) {
 		if got := help(remembering(t, "sequence")); !strings.Contains(got, "/memory") || !strings.Contains(got, "shows what you asked me to remember") {
 			t.Errorf("help is %s", got)
 		}
-		if _, err := bot.New(bot.Config{Memory: true, Actions: actions.New(), Planner: bot.PlannerFunc(nil)}); err == nil || !strings.Contains(err.Error(), "Memory without the actions of memory.Register") {
+		if _, err := bot.New(bot.Config{Memory: memory.Extension{}, Actions: actions.New(), Planner: bot.PlannerFunc(nil)}); err == nil || !strings.Contains(err.Error(), "Memory without the actions of memory.Register") {
 			t.Errorf("the error is %v", err)
 		}
 	})

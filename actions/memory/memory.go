@@ -3,8 +3,8 @@
 // remembered that nobody asked for.
 //
 // A bot needs all three: [Register] adds the actions, [Extension] tells a planner what is known, and
-// the Memory of a bot's config adds the command /memory. The field Memory of app.Bot, and
-// BOT_MEMORY, do that.
+// the extension as Memory of a bot's config adds the command /memory. The feature app/memory does that for a bot
+// whose field Memory, or BOT_MEMORY, says so.
 //
 // Facts are part of the person's state and belong to an account of Microsoft Entra: without a tenant
 // and a directory id there are none. Nobody else's turn sees them, and a group never does.
@@ -209,9 +209,6 @@ func Forget(turn *actions.Turn, number int) (gone Fact, ok bool) {
 	return gone, true
 }
 
-// Count is how many facts a person's state has, whoever they belong to.
-func Count(user *state.Scope) int { return len(state.Peek[facts](user).All) }
-
 type rememberIn struct {
 	Fact  string    `json:"fact" jsonschema:"about the person, in their language, such as: is vegetarian"`
 	Until time.Time `json:"until,omitzero" title:"Until" jsonschema:"RFC 3339; only if the person says how long"`
@@ -337,6 +334,44 @@ func (Extension) Extend(_ context.Context, turn *actions.Turn) (actions.Extra, e
 	found := about(all, turn.Text)
 	use(turn, all, found)
 	return actions.Extra{Quoted: []string{quote(all, found)}}, nil
+}
+
+// Command lists what is remembered about the person, with numbers, or forgets one of them, where nobody
+// else reads it.
+func (Extension) Command(t *actions.Turn, words string) string {
+	if !t.Activity.Conversation.Personal() {
+		return t.Translate("Please ask me that in a personal chat, where only you can read the answer.")
+	}
+	all, err := Of(t)
+	if err != nil {
+		return t.Translate("I don't know who you are here, so I remember nothing about you.")
+	}
+	if words == "" {
+		return list(t, all)
+	}
+	verb, rest, _ := strings.Cut(words, " ")
+	number, err := strconv.Atoi(strings.Trim(rest, " .#"))
+	if !strings.EqualFold(verb, "forget") || err != nil {
+		return t.Translate("I did nothing. Say %s or %s.", "**/memory**", "**/memory forget 3**")
+	}
+	gone, ok := Forget(t, number)
+	if !ok {
+		return t.Translate("I did nothing. There is no fact with the number %d.", number)
+	}
+	return t.Translate("Forgotten: %s.", gone.Text)
+}
+
+func list(t *actions.Turn, all []Fact) string {
+	if len(all) == 0 {
+		return t.Translate("You haven't asked me to remember anything.")
+	}
+	zone := t.Activity.Zone()
+	said := t.Translate("You asked me to remember this:")
+	for _, one := range all {
+		dates := t.Translate("said on %s, until %s", one.Learnt.In(zone).Format(time.DateOnly), one.Expires.In(zone).Format(time.DateOnly))
+		said += "\n" + strconv.Itoa(one.Number) + ". " + one.Text + " (" + dates + ")"
+	}
+	return said + "\n\n" + t.Translate("Say %s to make me forget one.", "**/memory forget "+strconv.Itoa(all[0].Number)+"**")
 }
 
 // withoutActions is a registry without the actions of this package.

@@ -11,6 +11,7 @@ import (
 	"github.com/planbot-go/planbot/app/botfile"
 	"github.com/planbot-go/planbot/app/dev"
 	"github.com/planbot-go/planbot/app/documents"
+	"github.com/planbot-go/planbot/app/memory"
 	"github.com/planbot-go/planbot/app/metrics"
 	"github.com/planbot-go/planbot/app/moderation"
 	"github.com/planbot-go/planbot/app/newbot"
@@ -29,10 +30,11 @@ import (
 func Features() []app.Feature {
 	return []app.Feature{
 		record.Feature(), // around the others
+		documents.Feature(documents.Config{}),
+		memory.Feature(), // before others that add actions
 		agentskills.Feature(agentskills.Config{}),
 		botfile.Feature(),
 		dev.Feature(),
-		documents.Feature(documents.Config{}),
 		metrics.Feature(),
 		moderation.Feature(),
 		newbot.Feature(),

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/actions/memory"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/bot/turn/files"
@@ -74,7 +73,7 @@ func (p *Privacy) Forget(ctx context.Context, t *turn.Turn) (err error) {
 		return err
 	}
 	facts, fileTexts := factsDeleted.Of(t), textsDeleted.Of(t)
-	*facts = max(*facts, memory.Count(t.User)) // a process that died may have deleted them
+	*facts = max(*facts, countFacts(t.User)) // a process that died may have deleted them
 	for _, f := range p.Features {
 		if f.Forget == nil {
 			continue
@@ -99,13 +98,23 @@ func (p *Privacy) Forget(ctx context.Context, t *turn.Turn) (err error) {
 			return nil
 		}
 		left, err := p.Store.Load(ctx, turn.PersonKey(t.Activity))
-		if err == nil && memory.Count(left[0]) > 0 {
+		if err == nil && countFacts(left[0]) > 0 {
 			err = errors.New("remembered facts are still there")
 		}
 		return err
 	}
 	// What stays is saved before the list of places goes: a process that takes over could not find out.
 	return cmp.Or(turn.Forget(ctx, t, noFacts, func(place turn.Place) error { return p.forgetElsewhere(ctx, t, place) }), signedOut)
+}
+
+// countFacts is how many facts package memory keeps in a person's state, whoever they belong to.
+func countFacts(user *state.Scope) int {
+	raw, _ := user.JSON("facts")
+	var kept struct {
+		All []json.RawMessage `json:"all"`
+	}
+	_ = json.Unmarshal(raw, &kept) // nothing is kept, or not by package memory
+	return len(kept.All)
 }
 
 // ForgetConversation deletes everything stored about the turn's conversation, including what waits in it.

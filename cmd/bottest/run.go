@@ -222,7 +222,7 @@ func (c runCmd) bot(ctx context.Context, s *settings.Settings) (_ bottest.Config
 			cfg.Name, cfg.Examples, cfg.Texts, cfg.Welcome = s.Bot.Name, s.Bot.Examples, s.Bot.Texts, c.welcome
 			cfg.Policy = settings.Policy(s.ApprovalActions, cfg.Policy)
 		}
-		cfg.Actions, cfg.Memory = of.Actions, s.Remembers()
+		cfg.Actions, cfg.Memory = of.Actions, settings.Find[bot.Memory](of.Extensions)
 		if cfg.Planner, err = parts.Planner(ctx, cmp.Or(c.planner, settings.Sequence), of); err != nil {
 			return nil, err
 		}

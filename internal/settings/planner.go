@@ -20,7 +20,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/actions/memory"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/internal/entra"
 	"github.com/planbot-go/planbot/models"
@@ -103,9 +102,6 @@ func (s *Settings) Complete(ctx context.Context, cfg *planner.Config) (err error
 	cfg.Functions, cfg.Counter = s.Bot.Functions, s.Bot.Counter
 	if cfg.Instructions, err = s.Instructions(); err != nil {
 		return Fault{err}
-	}
-	if s.Remembers() { // before others, which may add actions
-		cfg.Extensions = append(cfg.Extensions, memory.Extension{})
 	}
 	for _, p := range s.Parts {
 		for _, add := range []func(context.Context, *Settings, *planner.Config) error{p.Plan, p.Extend} {

@@ -32,7 +32,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/actions/memory"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/entra"
 	"github.com/planbot-go/planbot/internal/loopback"
@@ -128,8 +127,6 @@ type Settings struct {
 	HistoryTurns   int  `env:"BOT_HISTORY_TURNS" else:"5" max:"100" help:"earlier turns of a conversation that the model sees"`
 	HistoryTokens  int  `env:"BOT_HISTORY_TOKENS" else:"4000" help:"tokens that these may have; the oldest turns go first"`
 	HistorySummary bool `env:"BOT_HISTORY_SUMMARY" needs:"OPENAI_API_KEY,OPENAI_BASE_URL,AZURE_OPENAI_ENDPOINT" help:"true: after a reply, the model sums up older turns instead of forgetting them; that is one more model call for each BOT_HISTORY_TURNS turns"`
-
-	Memory bool `env:"BOT_MEMORY" help:"true: the bot remembers facts that people ask it to, in personal chats; /memory shows them"`
 
 	UserTurns    int `env:"BOT_USER_TURNS_PER_MINUTE" else:"no limit" help:"messages of one person for which a model is asked, across all replicas"`
 	UserTokens   int `env:"BOT_USER_TOKENS_PER_DAY" else:"no limit" help:"tokens of one person's turns"`
@@ -1202,14 +1199,8 @@ func (s *Settings) Actions() *actions.Registry {
 			p.Register(s, registry)
 		}
 	}
-	if s.Remembers() {
-		memory.Register(registry)
-	}
 	return registry
 }
-
-// Remembers reports whether the bot remembers facts about people.
-func (s *Settings) Remembers() bool { return s.Memory || s.Bot.Memory }
 
 // maxInstructions limits the bytes of the instructions.
 const maxInstructions = 64 << 10
