@@ -246,7 +246,8 @@ func Inbox(ctx context.Context, t *turn.Turn) error {
 		}
 		for _, w := range waiting {
 			a, ok := w.Pause.(*approval)
-			if !ok || w.Asked == nil || w.For != a.Kind() || a.Decision != nil {
+			// Nobody else is to know of what was asked in private.
+			if !ok || w.Asked == nil || w.Asked.Targeted() || w.For != a.Kind() || a.Decision != nil {
 				continue
 			}
 			v := a.of.viewOf(t)
