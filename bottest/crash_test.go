@@ -77,9 +77,18 @@ func keyed(out *bottest.Outside) func(context.Context, *actions.Turn, payment) (
 
 var sold atomic.Int64 // by all processes
 
-func crash(t *testing.T, newBot func(*bottest.Outside) app.Bot) bottest.Crashes {
+// approving is what people say to a bot that asks first.
+const approving = `
+name: a shop that asks
+steps:
+  - event: {type: message, conversation: c1, from: mia, text: pay 5}
+    model: ['{"type":"plan","commands":[{"type":"DO","action":"pay","entities":{"eur":5},"saveAs":"A"},{"type":"SAY","response":"$A"}]}']
+  - event: {type: invoke, conversation: c1, from: mia, value: {approve: true}}
+`
+
+func crash(t *testing.T, scenario string, newBot func(*bottest.Outside) app.Bot) bottest.Crashes {
 	t.Helper()
-	list, err := record.Read("shop.yaml", []byte(shop))
+	list, err := record.Read("shop.yaml", []byte(scenario))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,7 +275,7 @@ func TestCrashes(t *testing.T) {
 			}
 			t.Parallel()
 			began := time.Now()
-			c := crash(t, bug.bot)
+			c := crash(t, shop, bug.bot)
 			var all []string
 			for _, f := range c.Faults {
 				all = append(all, f.Text+", as "+f.Place)
@@ -277,7 +286,8 @@ func TestCrashes(t *testing.T) {
 		})
 	}
 	for name, good := range map[string]func(*bottest.Outside) app.Bot{
-		"keyed": shopOf(keyed),
+		"keyed":    shopOf(keyed),
+		"approved": shopOf(keyed, actions.NeedsApproval),
 		"state": shopOf(func(*bottest.Outside) func(context.Context, *actions.Turn, in) (result, error) {
 			return func(_ context.Context, turn *actions.Turn, p in) (result, error) {
 				sum := state.Of[paid](turn.Conversation)
@@ -301,7 +311,11 @@ func TestCrashes(t *testing.T) {
 	} {
 		t.Run("none/"+name, func(t *testing.T) {
 			t.Parallel()
-			c := crash(t, good)
+			scenario := shop
+			if name == "approved" {
+				scenario = approving
+			}
+			c := crash(t, scenario, good)
 			for _, f := range c.Faults {
 				t.Errorf("%s, %s\n%s", f.Text, f.Place, f.Story)
 			}
