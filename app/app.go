@@ -29,6 +29,7 @@ import (
 	"github.com/planbot-go/planbot/bot/quota"
 	"github.com/planbot-go/planbot/bot/teams"
 	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/bot/turn/files"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
@@ -450,7 +451,7 @@ func (p *program) assemble(ctx context.Context) error {
 		if err != nil {
 			return cli.Usage(fmt.Errorf("BOT_TRANSCRIBE_MODEL: %w", err))
 		}
-		cfg.Attachments = turn.Attachments{Shown: true, Keep: cmp.Or(p.FilesKeep, -1)}
+		cfg.Attachments = files.Attachments{Shown: true, Keep: cmp.Or(p.FilesKeep, -1)}
 		if listen != nil {
 			cfg.Attachments.Transcribe = listen.Transcribe
 		}

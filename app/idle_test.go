@@ -20,7 +20,7 @@ import (
 	"github.com/planbot-go/planbot/app/memory"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/quota"
-	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/bot/turn/files"
 	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/knowledge"
 )
@@ -69,7 +69,7 @@ func TestIdleWeek(t *testing.T) {
 			cfg.AuditKeep, cfg.TurnsKeep = 30*24*time.Hour, 30*24*time.Hour
 			cfg.Quota = quota.Limits{UserTurnsPerMinute: 10, UserTokensPerDay: 1 << 20}
 			cfg.Requests, cfg.Stream, cfg.Feedback = true, true, true
-			cfg.Attachments = turn.Attachments{Shown: true, Files: knowledge.Files{}}
+			cfg.Attachments = files.Attachments{Shown: true, Files: knowledge.Files{}}
 			return nil
 		},
 	}

@@ -22,7 +22,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
-	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/bot/turn/files"
 	"github.com/planbot-go/planbot/internal/fakemodel"
 	"github.com/planbot-go/planbot/knowledge"
 	"github.com/planbot-go/planbot/models"
@@ -94,7 +94,7 @@ func pngHead(w, h uint32) []byte {
 
 // attends makes a bot that shows a model that sees what comes with messages.
 func attends(c *bot.Config) {
-	c.Attachments = turn.Attachments{Shown: true, Files: knowledge.Files{}}
+	c.Attachments = files.Attachments{Shown: true, Files: knowledge.Files{}}
 }
 
 // seeing is a bundle whose model sees. bodies are the requests to it.

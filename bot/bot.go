@@ -38,6 +38,7 @@ import (
 	"github.com/planbot-go/planbot/bot/teams"
 	"github.com/planbot-go/planbot/bot/traces"
 	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/bot/turn/files"
 	"github.com/planbot-go/planbot/bot/typing"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/planner/plan"
@@ -173,7 +174,7 @@ type Config struct {
 	Moderation turn.Moderation
 	// Attachments says what the model is shown of files, pictures and voice messages. Zero: nothing, and
 	// only actions get them.
-	Attachments turn.Attachments
+	Attachments files.Attachments
 	// FilteredText is what the bot says when the model provider's content filter or Moderation stops a
 	// turn. "": a default sentence that says so.
 	FilteredText string

@@ -83,9 +83,6 @@ type Channel interface {
 	Identified() bool
 }
 
-// Attachments says which pictures, files and voice messages a bot shows its model.
-type Attachments = files.Attachments
-
 // Handler answers one activity. If it returns an error, the person reads one safe sentence and the
 // operator gets the cause. If a save loses a race before anything was sent, the handler runs again
 // on fresh state, so what it does elsewhere must tolerate that.
@@ -125,7 +122,7 @@ type Config struct {
 	MaxTurns, MaxWaiting, MaxWaitingPerConversation int
 	Budget                                          actions.Budget
 	Moderation                                      Moderation
-	Attachments                                     Attachments
+	Attachments                                     files.Attachments
 	UploadPiece                                     int
 	Stream, Requests                                bool
 	Feedback                                        string // the form that people rate replies with; "": none

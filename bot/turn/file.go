@@ -56,8 +56,10 @@ var (
 	uploading = &Slot[upload]{name: "upload"}    // in that of the turn that brings the answer
 )
 
-// sendFile is [Turn.SendFile].
-func sendFile(ctx context.Context, t *Turn, f actions.File) error {
+// SendFile offers a file to the person, as [actions.Result.WithFile] does: with a card that asks
+// whether they want it. Otherwise it is like [Turn.Send]. Its error for a file that cannot be sent
+// says why, in words for the person.
+func (t *Turn) SendFile(ctx context.Context, f actions.File) error {
 	checked := actions.Done.WithFile(f)
 	if checked.Failed() {
 		return &refusal{checked.Text()}
@@ -196,8 +198,10 @@ const (
 // offerID matches the ids that idOf makes.
 var offerID = lazy.Regexp(`^[a-z2-7]{12}$`)
 
-// takeFile is [Turn.TakeFile].
-func takeFile(ctx context.Context, t *Turn, c FileConsent) error {
+// TakeFile acts on a person's answer to a file: it uploads it and shows that it did, or says that it
+// could not. Only the person who was asked decides, and only once. The turn must run beside its
+// conversation, see [Beside].
+func (t *Turn) TakeFile(ctx context.Context, c FileConsent) error {
 	var in offerContext
 	_ = json.Unmarshal(c.Context, &in) // another context is not ours
 	queue := conversationKey(t)

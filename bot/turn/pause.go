@@ -316,11 +316,15 @@ func Rejected(t *Turn, p Pause, action string) (Next, error) {
 }
 
 // Without is [Rejected] for a call that is not made because of why. say makes the messages from what there is to tell.
-func Without(t *Turn, p Pause, action, why string, say func(said string) []*activity.Activity) (Next, error) {
+func Without(t *Turn, asks Pause, action, why string, say func(said string) []*activity.Activity) (Next, error) {
 	x := t.exec
-	if x.owesAfter() { // the planner plans again, with what was done before the call that waited, and why that is not made
+	p := x.rec.Run.Progress
+	owes := p.Owes() || p.Plan.Observe && slices.ContainsFunc(x.round().Outcomes, func(o actions.Outcome) bool {
+		return o.Action != plan.Say && !o.Failed && o.Text != ""
+	})
+	if owes { // there is more to tell: the planner plans again, with what was done before, and why this call is not made
 		run := x.rec.Run
-		x.replaceNote(p, "")
+		x.replaceNote(asks, "")
 		run.Steps++
 		c := x.check(run.Progress.Next)
 		c.result = actions.Fail("%s", why)
@@ -334,7 +338,7 @@ func Without(t *Turn, p Pause, action, why string, say func(said string) []*acti
 		r.Status = actions.RequestRejected
 	}
 	said := x.wontDo(action)
-	x.replaceNote(p, "["+said+"]")
+	x.replaceNote(asks, "["+said+"]")
 	t.rec.Run = nil
 	return t.put(say(said))
 }
@@ -364,16 +368,6 @@ func Answered(t *Turn, p Pause, q *Question) Next {
 	t.rec.Run.Question = cmp.Or(q, t.rec.Run.Question)
 	t.since.progressed = true
 	return goOnTo(running)
-}
-
-// owesAfter reports whether there is more to say than that the call was rejected: a model that
-// waits for the results of its calls has not seen some, or the person was not told of a command
-// that found nothing to act on.
-func (x *execution) owesAfter() bool {
-	p := x.rec.Run.Progress
-	return p.Owes() || p.Plan.Observe && slices.ContainsFunc(x.round().Outcomes, func(o actions.Outcome) bool {
-		return o.Action != plan.Say && !o.Failed && o.Text != ""
-	})
 }
 
 // wontDo says that the next call, and what was to follow, is not made.

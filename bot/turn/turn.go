@@ -1265,16 +1265,6 @@ func (t *Turn) Log() *zerolog.Logger {
 	return &log
 }
 
-// SendFile offers a file to the person, as [actions.Result.WithFile] does: with a card that asks
-// whether they want it. Otherwise it is like [Turn.Send]. Its error for a file that cannot be sent
-// says why, in words for the person.
-func (t *Turn) SendFile(ctx context.Context, f actions.File) error { return sendFile(ctx, t, f) }
-
-// TakeFile acts on a person's answer to a file: it uploads it and shows that it did, or says that it
-// could not. Only the person who was asked decides, and only once. The turn must run beside its
-// conversation, see [Beside].
-func (t *Turn) TakeFile(ctx context.Context, c FileConsent) error { return takeFile(ctx, t, c) }
-
 // ChannelOf is the channel of the bot, for what is done at once, not with what the turn sends: so a handler that runs
 // again does it again.
 func ChannelOf(t *Turn) Channel { return t.engine.cfg.Channel }
