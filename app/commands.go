@@ -17,7 +17,6 @@ import (
 type commands struct {
 	Serve  serveCmd  `default:"true" help:"Serve the bot (the default)."`
 	Chat   chatCmd   `help:"Talk with the bot in this terminal."`
-	Plan   planCmd   `help:"Show what the model is asked and what it plans, or decode what a model wrote."`
 	Turns  turnsCmd  `help:"Show, retry or drop dead letters; needs REDIS_URL or BOT_DATA_DIR."`
 	Audit  auditCmd  `help:"List approvals and action calls with effects; needs BOT_AUDIT_KEEP, and REDIS_URL or BOT_DATA_DIR."`
 	Doctor doctorCmd `help:"Check and explain the settings."`
@@ -31,7 +30,6 @@ func commandsOf(own *Bot) *commands {
 	var c commands
 	c.Serve.own = own
 	c.Chat.own = own
-	c.Plan.Run.own = own
 	c.Doctor.own = own
 	return &c
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -213,6 +214,30 @@ func (p *Program) Log() *zerolog.Logger { return &p.p.log }
 
 // Bot returns the bot; nil before it is made.
 func (p *Program) Bot() *bot.Bot { return p.p.bot }
+
+// Beside is another bot of the same description, for a command that talks to it.
+type Beside struct {
+	Settings   *settings.Settings
+	Log        zerolog.Logger
+	AckTimeout time.Duration           // how long a request waits for its turn
+	Setup      func(*bot.Config) error // after the one of the description
+}
+
+// Background serves that bot until ctx ends or end is called, which waits for it. The address takes activities.
+func (p *Program) Background(ctx context.Context, b Beside) (address string, end func() error, err error) {
+	own := p.p.own
+	own.Setup = func(cfg *bot.Config) error {
+		if setup := p.p.own.Setup; setup != nil {
+			if err := setup(cfg); err != nil {
+				return err
+			}
+		}
+		return b.Setup(cfg)
+	}
+	beside := &program{Settings: b.Settings, own: own, log: b.Log, ackTimeout: b.AckTimeout}
+	p.OnClose(beside.close)
+	return beside.background(ctx)
+}
 
 // OnClose registers a function that the program calls when it ends, after the bot's turns; the last one first.
 func (p *Program) OnClose(end func()) { p.p.closers = append(p.p.closers, end) }

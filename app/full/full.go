@@ -16,6 +16,7 @@ import (
 	"github.com/planbot-go/planbot/app/moderation"
 	"github.com/planbot-go/planbot/app/newbot"
 	"github.com/planbot-go/planbot/app/page"
+	"github.com/planbot-go/planbot/app/plans"
 	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/app/replay"
 	"github.com/planbot-go/planbot/app/services"
@@ -39,6 +40,7 @@ func Features() []app.Feature {
 		moderation.Feature(),
 		newbot.Feature(),
 		page.Feature(),
+		plans.Feature(),
 		replay.Feature(),
 		services.Feature(),
 		teamsapp.Feature(),

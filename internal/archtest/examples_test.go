@@ -25,6 +25,7 @@ var withoutExample = map[string]string{
 	"app/metrics.Feature":            ofFull,
 	"app/moderation.Feature":         ofFull,
 	"app/page.Feature":               ofFull,
+	"app/plans.Feature":              ofFull,
 	"app/services.Feature":           ofFull,
 	"bot/turn.New":                   insideOfBot,
 	"bot/turn.Decode":                insideOfBot,

@@ -1,4 +1,6 @@
-package app
+// Package plans is a feature of a program: a command that shows what the model is asked and what it plans, and runs
+// plans from files.
+package plans
 
 import (
 	"bufio"
@@ -12,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/planner/plan"
@@ -19,6 +22,13 @@ import (
 
 // maxOutputBytes limits the text read as one model output, and the lines of --jsonl.
 const maxOutputBytes = 16 << 20
+
+// Feature adds the command plan.
+func Feature() app.Feature {
+	return app.Feature{Name: "plans", Commands: &struct {
+		Plan planCmd `help:"Show what the model is asked and what it plans, or decode what a model wrote."`
+	}{}}
+}
 
 type planCmd struct {
 	Show   planShowCmd   `default:"true" help:"Show the prompt for a text and the model's plan; run nothing."`
@@ -32,7 +42,8 @@ type planShowCmd struct {
 }
 
 // Run prints the messages and the plan.
-func (c planShowCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
+func (c planShowCmd) Run(ctx context.Context, p *app.Program) error {
+	s, std := p.Settings(), p.Streams()
 	if err := cli.Check(s); err != nil {
 		return err
 	}
@@ -116,7 +127,8 @@ type command struct {
 
 // Run decodes standard input. Faults of the plans are results; it fails only if it cannot read its
 // input.
-func (c planDecodeCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
+func (c planDecodeCmd) Run(ctx context.Context, p *app.Program) error {
+	s, std := p.Settings(), p.Streams()
 	registry, done, err := c.registry(ctx, s, std)
 	if err != nil {
 		return err
@@ -196,7 +208,8 @@ type planPrintCmd struct {
 }
 
 // Run prints the plan, or says why it could not run.
-func (c planPrintCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
+func (c planPrintCmd) Run(ctx context.Context, p *app.Program) error {
+	s, std := p.Settings(), p.Streams()
 	registry, done, err := c.registry(ctx, s, std)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package app
+package plans
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/cli"
@@ -29,12 +30,12 @@ type planRunCmd struct {
 	Goal string `help:"what the person said, for the $INPUT of xml"`
 	Live bool   `help:"work on the state of the bot (REDIS_URL, BOT_DATA_DIR), not on an empty one"`
 	Yes  bool   `help:"approve whatever you may decide"`
-	own  *Bot
 }
 
 // Run has the bot's engine run the plan as the turn of somebody at this terminal: with its policy, limits and audit, but
 // nobody's tokens. It fails if the plan does.
-func (c planRunCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
+func (c planRunCmd) Run(ctx context.Context, p *app.Program) error {
+	s, std := p.Settings(), p.Streams()
 	text, err := readPlan(c.File)
 	if err != nil {
 		return cli.Usage(err)
@@ -58,20 +59,12 @@ func (c planRunCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Stre
 	defer func() { _ = lines.Close() }() // read only
 	run := &planRun{cmd: c, text: text, settings: &own, say: say, typed: cli.IsTerminal(std.In)}
 	defer run.end(nil)
-	b := *c.own
-	setup := b.Setup
-	b.Setup = func(cfg *bot.Config) error {
-		if setup != nil {
-			if err := setup(cfg); err != nil {
-				return err
-			}
-		}
-		return run.setUp(ctx, cfg)
-	}
 	logs := &console.Logs{Out: std.Err}
-	p := &program{Settings: &own, own: b, log: cli.Logger(logs, &own, zerolog.WarnLevel), ackTimeout: own.TurnTimeout + time.Minute}
-	defer p.close()
-	address, end, err := p.background(ctx)
+	beside := app.Beside{
+		Settings: &own, Log: cli.Logger(logs, &own, zerolog.WarnLevel), AckTimeout: own.TurnTimeout + time.Minute,
+		Setup: func(cfg *bot.Config) error { return run.setUp(ctx, cfg) },
+	}
+	address, end, err := p.Background(ctx, beside)
 	if err != nil {
 		return err
 	}
@@ -81,7 +74,7 @@ func (c planRunCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Stre
 	}
 	err = console.Run(ctx, console.Config{
 		BotURL: address, In: lines, Out: std.Out, BotName: s.Bot.Name,
-		Timeout: p.ackTimeout, Logs: logs, NoColor: true, Unannounced: true,
+		Timeout: beside.AckTimeout, Logs: logs, NoColor: true, Unannounced: true,
 	})
 	logs.Mute()
 	if cause := context.Cause(ctx); cause != nil {
