@@ -24,7 +24,7 @@ if ! cmp -s "$here/requirements.txt" "$dir/installed.txt"; then
 	python3 -m venv "$dir/venv"
 	echo "run.sh: building the server, see $dir/install.log" >&2
 	CMAKE_BUILD_PARALLEL_LEVEL=${CMAKE_BUILD_PARALLEL_LEVEL:-2} \
-	CMAKE_ARGS="-DGGML_OPENMP=OFF -DMTMD_BUILD=OFF ${CMAKE_ARGS-}" \
+	CMAKE_ARGS="-DGGML_OPENMP=OFF -DLLAVA_BUILD=OFF ${CMAKE_ARGS-}" \
 		nice -n 15 "$dir/venv/bin/pip" install --no-deps -r "$here/requirements.txt" >"$dir/install.log" 2>&1 ||
 		{ tail -n 20 "$dir/install.log" >&2; exit 2; }
 	cp "$here/requirements.txt" "$dir/installed.txt"
