@@ -18,7 +18,6 @@ type commands struct {
 	Serve  serveCmd  `default:"true" help:"Serve the bot (the default)."`
 	Chat   chatCmd   `help:"Talk with the bot in this terminal."`
 	Turns  turnsCmd  `help:"Show, retry or drop dead letters; needs REDIS_URL or BOT_DATA_DIR."`
-	Audit  auditCmd  `help:"List approvals and action calls with effects; needs BOT_AUDIT_KEEP, and REDIS_URL or BOT_DATA_DIR."`
 	Doctor doctorCmd `help:"Check and explain the settings."`
 
 	Healthcheck healthcheckCmd `help:"Ask the running bot whether it is ready; for containers."`

@@ -8,6 +8,7 @@ package full
 import (
 	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/app/agentskills"
+	"github.com/planbot-go/planbot/app/audit"
 	"github.com/planbot-go/planbot/app/botfile"
 	"github.com/planbot-go/planbot/app/dev"
 	"github.com/planbot-go/planbot/app/documents"
@@ -34,6 +35,7 @@ func Features() []app.Feature {
 		documents.Feature(documents.Config{}),
 		memory.Feature(), // before others that add actions
 		agentskills.Feature(agentskills.Config{}),
+		audit.Feature(),
 		botfile.Feature(),
 		dev.Feature(),
 		metrics.Feature(),

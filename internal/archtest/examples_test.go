@@ -18,6 +18,7 @@ import (
 // withoutExample are constructors that need no Example, and why.
 var withoutExample = map[string]string{
 	"actions/memory.Forget":          insideOfBot,
+	"app/audit.Feature":              ofFull,
 	"app/memory.Feature":             ofFull,
 	"app/page.New":                   "its Feature calls it",
 	"app/agentskills.Feature":        ofFull,
