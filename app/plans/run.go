@@ -257,7 +257,7 @@ func (r *planRun) asks(decided actions.Approval, call actions.Call) actions.Appr
 		decided.Denied = "somebody else has to approve this, and only you are here"
 	case effects && !decided.Required:
 		decided.Required = true
-		decided.Approvers = []string{console.User}
+		decided.Approvers, decided.Self = []string{console.User}, true
 	}
 	return decided
 }
