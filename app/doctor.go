@@ -324,7 +324,9 @@ func (p *program) checkServices(ctx context.Context) (probes []probe) {
 	}
 	p.closers = append(p.closers, closeAll)
 	for _, c := range p.Connected {
-		probes = append(probes, probe{c.Key(), func(context.Context) check { return checkService(settings.List(ctx, []actions.Connection{c})[0]) }})
+		probes = append(probes, probe{c.Key(), func(context.Context) check {
+			return checkService(settings.List(ctx, []actions.Connection{c})[0])
+		}})
 	}
 	return probes
 }

@@ -249,6 +249,20 @@ func recordTurns(t *testing.T, b Bot, model string, together bool, texts ...stri
 		}
 	}
 	rest()
+	conversations := len(texts)
+	if together {
+		conversations = 1
+	}
+	// At its end a recording writes for some seconds only.
+	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		files, err := filepath.Glob(filepath.Join(dir, "*.turns.jsonl"))
+		if err != nil || time.Now().After(end) {
+			t.Fatal(len(files), "files are written, ", err)
+		}
+		if len(files) >= conversations {
+			break
+		}
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := p.bot.Drain(ctx); err != nil {

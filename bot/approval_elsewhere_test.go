@@ -373,10 +373,11 @@ func TestElsewhereToTheEnd(t *testing.T) {
 			kit.Model.Says(orderTwo)
 			kit.Personal("Mia").Say("the same again")
 		}, "", 2, "a:Ben a:Carla a:Mia"},
-		"who asked is known by another id": {
-			actions.Approval{Approvers: []string{"aad-Mia", "aad-Ben"}}, map[string]any{"from": map[string]any{"id": "29:mia", "name": "Mia"}},
-			func(t *testing.T, kit *bottest.Kit) { press(t, kit, "Mia", "Approve") }, "", 0, "a:Ben a:Mia a:Mia",
-		},
+		"who asked is known by another id": {actions.Approval{Approvers: []string{"aad-Mia", "aad-Ben"}}, map[string]any{
+			"from": map[string]any{"id": "29:mia", "name": "Mia"},
+		}, func(t *testing.T, kit *bottest.Kit) {
+			press(t, kit, "Mia", "Approve")
+		}, "", 0, "a:Ben a:Mia a:Mia"},
 		"the approver resets": {actions.Approval{Approvers: two[:1]}, nil, func(t *testing.T, kit *bottest.Kit) {
 			kit.Personal("Ben").Say("/reset")
 			kit.Settle()

@@ -198,7 +198,10 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, t *Turn) error {
 			}
 		}
 	}
-	asked, awaited := delivery{Activity: *a, route: route, click: clickOf(t), exchange: signin.ExchangeOf(a), code: turn.Secret(t), came: time.Now()}, turn.Awaited(t)
+	awaited := turn.Awaited(t)
+	asked := delivery{
+		Activity: *a, route: route, click: clickOf(t), exchange: signin.ExchangeOf(a), code: turn.Secret(t), came: time.Now(),
+	}
 	var ticket *turn.Ticket
 	if awaited {
 		ticket = b.engine.Expect(t)

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -268,11 +269,16 @@ func TestCrashes(t *testing.T) {
 	if len(bugs) != 20 {
 		t.Errorf("%d bugs", len(bugs))
 	}
+	if !ci.Runs() || underRace { // each takes a second of computing
+		quick := []string{"no key", "again is done", "a counter outside of state", "a sum in memory"}
+		for name := range bugs {
+			if !slices.Contains(quick, name) {
+				delete(bugs, name)
+			}
+		}
+	}
 	for name, bug := range bugs {
 		t.Run(name, func(t *testing.T) {
-			if name != "no key" && name != "again is done" && name != "a counter outside of state" && name != "a sum in memory" {
-				ci.Only(t, "takes a second of computing")
-			}
 			t.Parallel()
 			began := time.Now()
 			c := crash(t, shop, bug.bot)

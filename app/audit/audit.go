@@ -79,8 +79,9 @@ func (c command) Run(ctx context.Context, p *app.Program) error {
 		if listed == 1 {
 			fmt.Fprintln(table, "WHEN\tWHAT\tOUTCOME\tACTION\tENTITIES\tUSER\tTURN\tCONVERSATION")
 		}
-		_, err := fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%.12s\t%s\t%s\t%s\n", turnview.Moment(e.At), cli.Printable(e.What), cli.Printable(e.Outcome),
-			cli.Printable(e.Action), cli.Printable(e.Entities), cli.Printable(cmp.Or(e.User, e.Account)), cli.Printable(e.Turn), cli.Printable(e.Conversation))
+		_, err := fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%.12s\t%s\t%s\t%s\n",
+			turnview.Moment(e.At), cli.Printable(e.What), cli.Printable(e.Outcome), cli.Printable(e.Action), cli.Printable(e.Entities),
+			cli.Printable(cmp.Or(e.User, e.Account)), cli.Printable(e.Turn), cli.Printable(e.Conversation))
 		return err
 	})
 	if err != nil || c.JSON {

@@ -710,7 +710,9 @@ func (f *File) connect(ctx context.Context, count func(metric, label string)) (a
 }
 
 // open makes the connection of that key.
-func (c *connection) open(ctx context.Context, key, dir string, lock *connections.Lock, count func(metric, label string)) (actions.Connection, error) {
+func (c *connection) open(
+	ctx context.Context, key, dir string, lock *connections.Lock, count func(metric, label string),
+) (actions.Connection, error) {
 	rules := connections.Rules{Allow: c.Allow, Approve: c.Approve, Unapproved: c.Unapproved, Trust: c.Trust != ""}
 	header, query, signIn := c.Auth.parts(key)
 	for name, v := range c.Header {

@@ -84,7 +84,8 @@ func (a *approval) enough(people []string) bool {
 	for _, e := range a.Escalate {
 		all = append(all, slices.DeleteFunc(slices.Clone(e.To), func(id string) bool { return slices.Contains(all, id) })...)
 	}
-	return len(all) >= max(a.policy.Quorum, 1) || slices.ContainsFunc(all, func(id string) bool { return strings.HasPrefix(id, threads) })
+	isChat := func(id string) bool { return strings.HasPrefix(id, threads) }
+	return len(all) >= max(a.policy.Quorum, 1) || slices.ContainsFunc(all, isChat)
 }
 
 // route asks those of the people elsewhere. It returns those who were reached or can decide where the turn waits.

@@ -450,9 +450,9 @@ type openSlot struct {
 
 // closeSlots encodes the slots that are in use.
 func (r *Record) closeSlots() error {
-	err := cmp.Or(r.fault, r.kept.close())
+	err := cmp.Or(r.fault, r.close())
 	if err == nil && r.Run != nil {
-		err = r.Run.kept.close()
+		err = r.Run.close()
 	}
 	return err
 }

@@ -612,7 +612,7 @@ func Wake(ctx context.Context, t *Turn, w *Waiting, proved bool, change func(Pau
 	return false, err == nil && !there, err
 }
 
-// wake finds the record of w that waits for a person, has change change it, and puts it back into its queue, in one step.
+// wake finds the record of w that waits for a person, applies change to it, and puts it back into its queue, in one step.
 // found reports whether it waited; it does not any more with the error [inbox.ErrNoRecord]. If change returns false,
 // nothing changes.
 func wake(ctx context.Context, t *Turn, w *Waiting, proved bool, change func() bool) (found bool, err error) {

@@ -725,7 +725,8 @@ func waitsForMessage(ctx context.Context, t *Turn, a *activity.Activity) (thread
 	return thread, err
 }
 
-// eachRecord calls f with the records of a queue that have this text in them, and with what each answers. Those at work are among them, and those that this version of the bot cannot read are not.
+// eachRecord calls f with the records of a queue that have this text in them, and with what each answers. Those at work
+// are among them, and those that this version of the bot cannot read are not.
 func eachRecord(ctx context.Context, t *Turn, queue state.Key, text string, f func(rec *Record, asked *activity.Activity)) error {
 	all, err := t.engine.inbox.Records(ctx, queue)
 	for _, raw := range all {

@@ -171,7 +171,9 @@ func (d *Run) waitsFor(c plan.Command) string {
 
 // call says what the bot would do about a call, and returns the recorded result of an equal one. known says
 // that there is a result, which may be that it fails, and shown what cards have shown of it.
-func (d *Run) call(ctx context.Context, p plan.Plan, c plan.Command, about *Call) (res actions.Result, shown string, known bool, err error) {
+func (d *Run) call(
+	ctx context.Context, p plan.Plan, c plan.Command, about *Call,
+) (res actions.Result, shown string, known bool, err error) {
 	about.Entities = encoded(c.Entities)
 	refused := func(why string) (actions.Result, string, bool, error) {
 		about.Fault = why

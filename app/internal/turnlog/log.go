@@ -870,7 +870,8 @@ func afterCrash(raw []byte) (phase, words, waits string) {
 		name := cmp.Or(c.Action, c.Kind)
 		switch {
 		case run.InFlight > 1:
-			return rec.Phase, fmt.Sprintf("a crash here would go on at command %d (%s), and tell it and the %d after it that they may have run before", n, name, run.InFlight-1), ""
+			const where = "a crash here would go on at command %d (%s), and tell it and the %d after it that they may have run before"
+			return rec.Phase, fmt.Sprintf(where, n, name, run.InFlight-1), ""
 		case run.InFlight == 1:
 			return rec.Phase, fmt.Sprintf("a crash here would go on at command %d (%s), and tell it that it may have run before", n, name), ""
 		}
@@ -878,7 +879,8 @@ func afterCrash(raw []byte) (phase, words, waits string) {
 	case "sending":
 		n := len(rec.Sent) + 1
 		if len(rec.Outbox) > 1 {
-			return rec.Phase, fmt.Sprintf("a crash here would send message %d, which may then arrive twice, and the %d after it", n, len(rec.Outbox)-1), ""
+			const where = "a crash here would send message %d, which may then arrive twice, and the %d after it"
+			return rec.Phase, fmt.Sprintf(where, n, len(rec.Outbox)-1), ""
 		}
 		return rec.Phase, fmt.Sprintf("a crash here would send message %d, which may then arrive twice", n), ""
 	case "waiting":

@@ -1,0 +1,5 @@
+//go:build !race
+
+package bottest_test
+
+const underRace = false
