@@ -279,7 +279,7 @@ func playOut(rec *recorder, s *record.Scenario, cfg Config) history {
 		stage.crash = 0
 		r.stage.Store(stage)
 		for _, d := range stage.deliveries {
-			r.insist(d)
+			insist(r, d)
 		}
 		r.kit.Settle()
 	}
@@ -299,7 +299,7 @@ func playOut(rec *recorder, s *record.Scenario, cfg Config) history {
 }
 
 // insist delivers an activity until a replica takes it, as channels do.
-func (r *run) insist(d *delivery) {
+func insist(r *run, d *delivery) {
 	const tries, pause = 4, 3 * time.Second
 	for range tries {
 		for replica := range 2 {

@@ -285,19 +285,19 @@ func (r *replay) all(ctx context.Context, turns []*recorded) error {
 		}
 		groups[i] = append(groups[i], t)
 	}
-	todo := make(chan []*recorded)
+	next := make(chan []*recorded)
 	var workers sync.WaitGroup
 	for range r.Concurrency {
 		workers.Go(func() {
-			for group := range todo {
+			for group := range next {
 				r.conversation(ctx, group)
 			}
 		})
 	}
 	for _, group := range groups {
-		todo <- group
+		next <- group
 	}
-	close(todo)
+	close(next)
 	workers.Wait()
 	return cmp.Or(r.away, ctx.Err())
 }

@@ -131,7 +131,8 @@ func (d *Run) follow(ctx context.Context, n int, p plan.Plan) (again bool, err e
 			continue
 		}
 		round.Outcomes = append(round.Outcomes, actions.Outcome{
-			Action: c.Action, Entities: resolved.Entities, CallID: c.CallID, Text: res.Text(), Failed: res.Failed(), Unchanged: res.Unchanged(), Shown: shown,
+			Action: c.Action, Entities: resolved.Entities, CallID: c.CallID, Shown: shown,
+			Text: res.Text(), Failed: res.Failed(), Unchanged: res.Unchanged(),
 		})
 		if res.Failed() {
 			return true, nil
