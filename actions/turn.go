@@ -297,6 +297,8 @@ type Approval struct {
 	// is in, which begins with "19:", asks there, and everybody in it may approve. The person whose message led
 	// to the call does not count, see Self. Empty: that person approves.
 	Approvers []string
+	// Find finds further approvers, such as the requester's manager or the members of a group. nil: there are none.
+	Find Finder
 	// Self says that the person whose message led to the call counts if they are one of the approvers.
 	Self bool
 	// Quorum is how many people have to approve; 0: one. One rejection is enough to reject.
@@ -320,6 +322,12 @@ type Approval struct {
 	Denied string
 }
 
+// Finder finds the people who may approve a call, as [Approval].Approvers names them. It is called before they are
+// asked, and again when somebody decides: who is no longer among them may not. It has to end with ctx, after a few
+// seconds, and changes nothing. If it fails, or there are none or more than ten besides the person of the turn, that
+// person reads so, and the call is not made.
+type Finder func(ctx context.Context, turn *Turn, call Call) ([]string, error)
+
 // Escalation says that further people may approve once an approval has waited for After, and who.
 type Escalation struct {
 	After time.Duration
@@ -327,8 +335,8 @@ type Escalation struct {
 }
 
 // Policy decides which calls need approval and which must not run. It is called before each call,
-// and again just before an approved call runs. An error ends the turn, so that nothing runs without
-// a decision. Several turns may call it at once.
+// again when a person decides about it, and again just before it runs: the newest answer counts. An error ends the
+// turn, so that nothing runs without a decision. Several turns may call it at once.
 type Policy func(ctx context.Context, turn *Turn, call Call) (Approval, error)
 
 // DefaultPolicy asks for approval of actions marked with [NeedsApproval], and of destructive

@@ -2,6 +2,7 @@ package bot_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -207,6 +208,105 @@ func TestNobodyToAsk(t *testing.T) {
 				mia.Expect(want)
 				if *ordered != 0 {
 					t.Errorf("%d ordered", *ordered)
+				}
+			})
+		})
+	}
+}
+
+// TestFoundApprovers: a function finds who may decide, and is asked again at the click: who has left may not, and a
+// changed policy counts.
+func TestFoundApprovers(t *testing.T) {
+	t.Parallel()
+	group, quorum, fails := []string{"aad-Mia", "aad-Ben", "aad-Carla"}, 0, error(nil)
+	config, ordered := laptops(actions.Approval{})
+	config.Change = func(c *bot.Config) {
+		c.Policy = func(context.Context, *actions.Turn, actions.Call) (actions.Approval, error) {
+			return actions.Approval{Required: true, Quorum: quorum, Find: func(_ context.Context, turn *actions.Turn, call actions.Call) ([]string, error) {
+				if turn.Activity.From.Name != "Mia" || call.Action.Name != "order" || turn.Conversation == nil {
+					t.Errorf("%s, %s", turn.Activity.From.Name, call.Action.Name)
+				}
+				return group, fails
+			}}, nil
+		}
+	}
+	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+		mia, ben, carla := kit.Personal("Mia"), kit.Personal("Ben"), kit.Personal("Carla")
+		kit.Model.Says(orderTwo)
+		mia.Say("order two laptops")
+		mia.ExpectCard("I've asked Ben, Carla.")
+		first, second := ben.ExpectCard("Approve"), carla.ExpectCard("Approve")
+		reads := func(card bottest.Sent, want string) {
+			t.Helper()
+			if got := card.Press("Approve"); !strings.Contains(string(got.Body), want) || *ordered != 0 {
+				t.Errorf("%s reads %s, %d ordered", card.To, got.Body, *ordered)
+			}
+		}
+		group = []string{"aad-Carla"}
+		reads(first, "You can't decide this.")
+		fails = errors.New("the directory is away")
+		reads(second, "I can't find out who may approve this, so nothing was done. Please try again later.")
+		group, quorum, fails = []string{"aad-Carla", "aad-Ben"}, 2, nil
+		reads(second, "Carla approved this. It needs 2 approvals.")
+		mia.Expect("Carla approved this. It needs 2 approvals.")
+		first.Press("Approve")
+		mia.Expect("They are on their way.")
+		if *ordered != 2 {
+			t.Errorf("%d ordered", *ordered)
+		}
+	})
+}
+
+// TestNobodyFound: if a function finds nobody to ask, the person reads so, the log has one line, and there is no card.
+func TestNobodyFound(t *testing.T) {
+	t.Parallel()
+	const unknown = "I can't find out who may approve this, so I didn't do it."
+	tooFew := "I can't reach enough people who may approve this, so I didn't do it."
+	found := func(people ...string) actions.Finder {
+		return func(context.Context, *actions.Turn, actions.Call) ([]string, error) { return people, nil }
+	}
+	for name, c := range map[string]struct {
+		find actions.Finder
+		want string
+	}{
+		"nobody":    {found(), tooFew},
+		"who asked": {found("aad-Mia", "aad-mia", " "), tooFew},
+		"too many": {
+			found(strings.Fields("a b c d e f g h i j k")...),
+			"More people may approve this than I can ask, so I didn't do it. Whoever runs me can name a channel instead.",
+		},
+		"it fails":  {func(context.Context, *actions.Turn, actions.Call) ([]string, error) { return nil, errors.New("broken") }, unknown},
+		"it panics": {func(context.Context, *actions.Turn, actions.Call) ([]string, error) { panic("broken") }, unknown},
+		"it hangs": {func(ctx context.Context, _ *actions.Turn, _ actions.Call) ([]string, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}, unknown},
+		"it does not even end": {nil, unknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var end chan struct{}
+			if c.find == nil {
+				c.find = func(context.Context, *actions.Turn, actions.Call) ([]string, error) {
+					<-end
+					return nil, nil
+				}
+			}
+			config, ordered := laptops(actions.Approval{Find: c.find})
+			var log strings.Builder
+			config.Log = &log
+			bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+				end = make(chan struct{})
+				defer close(end)
+				mia := kit.Personal("Mia")
+				kit.Model.Says(orderTwo)
+				mia.Say("order two laptops")
+				mia.Expect(c.want)
+				if *ordered != 0 || len(liveCards(kit)) > 0 {
+					t.Errorf("%d ordered, cards %v", *ordered, liveCards(kit))
+				}
+				if n := strings.Count(log.String(), "nobody can be asked for an approval"); n != 1 {
+					t.Errorf("%d lines in the log", n)
 				}
 			})
 		})

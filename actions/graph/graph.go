@@ -1,8 +1,8 @@
-// Package graph reads and writes files of groups and channels of Teams through Microsoft Graph, as the
-// person of the turn. In a personal chat nothing of this is needed, see [actions.Turn.Files] and
-// [actions.Result.WithFile].
+// Package graph calls Microsoft Graph. It reads and writes files of groups and channels of Teams as the person of the
+// turn: in a personal chat nothing of this is needed, see [actions.Turn.Files] and [actions.Result.WithFile]. And it finds
+// the people who may approve a call, as the bot itself: [Client.Manager] and [Client.Members].
 //
-// An action that uses it has [actions.NeedsToken] with an OAuth connection whose scopes are those of
+// An action that uses files has [actions.NeedsToken] with an OAuth connection whose scopes are those of
 // Microsoft Graph: for [Files] Files.Read.All, and Chat.Read in group chats or ChannelMessage.Read.All in
 // channels; for [Put] Files.ReadWrite.All, and Channel.ReadBasic.All in channels.
 package graph
@@ -19,6 +19,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -31,6 +32,7 @@ const (
 	maxFiles   = 20 // of one message
 	maxRead    = 20 << 20
 	maxAnswer  = 4 << 20
+	maxMembers = 999 // of a group; Graph has no more on a page
 	callWithin = 30 * time.Second
 )
 
@@ -39,7 +41,9 @@ const (
 type Client struct {
 	// URL is where Microsoft Graph is, such as https://graph.microsoft.us/v1.0 for a government cloud.
 	URL string
-	// Transport makes the requests. nil: [http.DefaultTransport].
+	// Transport makes the requests. nil: [http.DefaultTransport]. A client that finds people has one of its own, which
+	// authorizes the requests, such as that of a golang.org/x/oauth2/clientcredentials.Config with the scope
+	// https://graph.microsoft.com/.default and, in Entra, the permissions User.Read.All and GroupMember.Read.All.
 	Transport http.RoundTripper
 }
 
@@ -156,6 +160,74 @@ func (c Client) folder(ctx context.Context, turn *actions.Turn, token connector.
 	return "/drives/" + url.PathEscape(item.ParentReference.DriveID) + "/items/" + url.PathEscape(item.ID) + ":", nil
 }
 
+// Manager is an [actions.Finder]: the manager of the person of the turn, if they have one.
+func (c Client) Manager(ctx context.Context, turn *actions.Turn, _ actions.Call) ([]string, error) {
+	person := turn.Activity.From.AadObjectID
+	if person == "" {
+		return nil, errors.New("the channel does not say who in Entra the person is")
+	}
+	var manager entry
+	err := c.look(ctx, "/users/"+url.PathEscape(person)+"/manager?$select=id,accountEnabled", &manager)
+	if errors.Is(err, errNotThere) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find the manager: %w", err)
+	}
+	return people(manager), nil
+}
+
+var errNotThere = errors.New("microsoft graph has none")
+
+// look reads of the directory.
+func (c Client) look(ctx context.Context, path string, into any) error {
+	err := c.ask(ctx, connector.UserToken{}, http.MethodGet, path, nil, into)
+	switch {
+	case errors.Is(err, actions.ErrFileGone):
+		return errNotThere
+	case errors.Is(err, actions.ErrFileDenied):
+		return errors.New("microsoft graph denies it: the bot lacks a permission")
+	}
+	return err
+}
+
+// Members is an [actions.Finder]: the people in a group of Entra and in the groups within it. A group of more than 999
+// members is an error.
+func (c Client) Members(group string) actions.Finder {
+	return func(ctx context.Context, _ *actions.Turn, _ actions.Call) ([]string, error) {
+		var page struct {
+			Value []entry
+			Next  string `json:"@odata.nextLink"`
+		}
+		path := "/groups/" + url.PathEscape(group) + "/transitiveMembers?$select=id,accountEnabled&$top=" + strconv.Itoa(maxMembers)
+		err := c.look(ctx, path, &page)
+		if err == nil && page.Next != "" {
+			err = errors.New("it has too many members: name a channel instead")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("find the members of the group %s: %w", group, err)
+		}
+		return people(page.Value...), nil
+	}
+}
+
+// entry is one of a directory.
+type entry struct {
+	Type    string `json:"@odata.type"`
+	ID      string
+	Enabled *bool `json:"accountEnabled"`
+}
+
+// people are those of the entries who can sign in.
+func people(all ...entry) (ids []string) {
+	for _, e := range all {
+		if e.Type == "#microsoft.graph.user" && (e.Enabled == nil || *e.Enabled) {
+			ids = append(ids, e.ID)
+		}
+	}
+	return ids
+}
+
 // ask makes one call and decodes its answer.
 func (c Client) ask(ctx context.Context, token connector.UserToken, method, path string, body []byte, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
@@ -186,7 +258,9 @@ func (c Client) do(ctx context.Context, token connector.UserToken, method, path 
 			req.Header.Set("Content-Type", "application/json")
 		}
 	}
-	req.Header.Set("Authorization", "Bearer "+token.Secret())
+	if secret := token.Secret(); secret != "" { // else the transport has one
+		req.Header.Set("Authorization", "Bearer "+secret)
+	}
 	return c.send(req)
 }
 

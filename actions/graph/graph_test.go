@@ -196,6 +196,54 @@ func TestPut(t *testing.T) {
 	}
 }
 
+// TestPeople: the manager and the members of a group are people who can sign in; what cannot be found out is an error.
+func TestPeople(t *testing.T) {
+	t.Parallel()
+	const manager, group = "/users/aad-mia/manager", "/groups/g-1/transitiveMembers"
+	const ben = `{"@odata.type":"#microsoft.graph.user","id":"aad-ben","accountEnabled":true}`
+	turn := turnIn("personal", "a:1", "17")
+	turn.Activity.From.AadObjectID = "aad-mia"
+	for _, tt := range []struct {
+		name, path string
+		answer     func(http.ResponseWriter)
+		want       []string
+		fails      string
+	}{
+		{"a manager", manager, says(200, ben), []string{"aad-ben"}, ""},
+		{"no manager", manager, says(404, ""), nil, ""},
+		{"a manager who left", manager, says(200, strings.Replace(ben, "true", "false", 1)), nil, ""},
+		{"no permission", manager, says(403, ""), nil, "find the manager: microsoft graph denies it: the bot lacks a permission"},
+		{"no answer", manager, says(503, ""), nil, "503"},
+		{"a group", group, says(200, `{"value":[`+ben+`,{"@odata.type":"#microsoft.graph.group","id":"g-2"}]}`), []string{"aad-ben"}, ""},
+		{"an unknown group", group, says(404, ""), nil, "the group g-1: microsoft graph has none"},
+		{"half a group", group, says(200, `{"value":[`+ben+`],"@odata.nextLink":"https://graph.test/more"}`), nil, "name a channel instead"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			o := newOffice(t)
+			o.answers[tt.path] = tt.answer
+			client := graph.Client{URL: o.URL}
+			find := client.Members("g-1")
+			if tt.path == manager {
+				find = client.Manager
+			}
+			got, err := find(t.Context(), turn, actions.Call{})
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Error(diff)
+			}
+			if (err != nil) != (tt.fails != "") || err != nil && !strings.Contains(err.Error(), tt.fails) {
+				t.Error(err)
+			}
+			if asked := o.requests(); len(asked) != 1 || strings.Contains(asked[0], "Bearer") {
+				t.Error(asked)
+			}
+		})
+	}
+	if got, err := (graph.Client{}).Manager(t.Context(), turnIn("personal", "a:1", "17"), actions.Call{}); err == nil {
+		t.Error("nobody has a manager:", got)
+	}
+}
+
 func ExampleClient_Files() {
 	acts := actions.New()
 	actions.Add(acts, "readShared", "Says which files came with the message", func(ctx context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {

@@ -15,7 +15,6 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/rs/zerolog"
 
-	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/texts"
@@ -33,6 +32,7 @@ type approval struct {
 	Approvers []string       `json:"approvers,omitempty"` // ids; none: the person who asked
 	Standing  bool           `json:"standing,omitzero"`   // may be approved for good
 	Self      bool           `json:"self,omitzero"`       // who asked counts, too
+	Asked     time.Time      `json:"asked,omitzero"`
 	Expires   time.Time      `json:"expires"`
 	CardID    string         `json:"card,omitempty"`     // id of the message that asks
 	Decision  *decision      `json:"decision,omitempty"` // nil: none yet, or it expired
@@ -48,8 +48,8 @@ type approval struct {
 	Here     []string     `json:"here,omitempty"`     // names of approvers in the conversation; "": not known
 	Alone    bool         `json:"alone,omitzero"`     // nobody who may approve it is in the conversation
 
-	of     *asking
-	policy actions.Approval
+	of   *asking
+	call *turn.Pending // until it is asked
 }
 
 // escalation is when further people are asked, and whom.
@@ -141,42 +141,40 @@ func (a *approval) decision() string {
 // Ask asks those who may decide, with a card if the channel renders them, else in words: in the conversation and,
 // whoever is not in it, elsewhere.
 func (a *approval) Ask(ctx context.Context, t *turn.Turn, id string) (*activity.Activity, error) {
-	asker, v, now := t.Activity.From, a.of.viewOf(t), time.Now().UTC().Truncate(time.Second)
-	a.ID, a.Expires = id, now.Add(cmp.Or(a.policy.Within, a.of.within))
-	if len(a.Approvers) == 0 && asker.ID == "" {
+	asker, v, policy := t.Activity.From, a.of.viewOf(t), a.call.Approval
+	a.ID, a.Asked = id, time.Now().UTC().Truncate(time.Second)
+	a.Expires = a.Asked.Add(cmp.Or(policy.Within, a.of.within))
+	if len(a.Approvers) == 0 && policy.Find == nil && asker.ID == "" {
 		return nil, turn.Refuse("nobody here can approve it: no person asked for it, and the bot has no approvers")
 	}
-	for _, e := range a.policy.Escalate {
-		a.Escalate = append(a.Escalate, escalation{now.Add(e.After), a.others(e.To, asker)})
+	for _, e := range policy.Escalate {
+		a.Escalate = append(a.Escalate, escalation{a.Asked.Add(e.After), a.others(e.To, asker)})
 	}
-	chosen := len(a.Approvers) > 0
-	people := a.others(a.Approvers, asker)
+	chosen := len(a.Approvers) > 0 || policy.Find != nil
+	found, err := a.call.Find(ctx)
+	people := a.others(slices.Concat(a.Approvers, found), asker)
 	if turn.PrivateTo(t) != "" && chosen { // only its person may see it
 		people, a.Escalate = slices.DeleteFunc(people, func(id string) bool { return !isOf(id, asker) }), nil
-		if !a.enough(people) {
+		if !a.enough(people, policy.Quorum) {
 			said := t.Translate("Somebody else has to approve this, and they can't see our private messages. Please ask me where they can.")
 			return nil, turn.Stop(said + turn.BeforeThat(t))
 		}
 	}
-	if chosen && !a.enough(people) {
-		return nil, turn.Stop(t.Translate(unreachable) + turn.BeforeThat(t))
+	if chosen {
+		if said := a.fault(ctx, people, policy.Quorum, err); said != "" {
+			return nil, turn.Stop(t.Translate(said) + turn.BeforeThat(t))
+		}
 	}
-	a.Approvers = people
-	if chosen && len(people) == 0 { // an empty list is the person who asked
-		a.Approvers = []string{nobody}
-	}
+	a.let(people, chosen, policy.Quorum)
 	if err := message(ctx, t, a.Kind(), a.question(t, v, "")); err != nil {
 		return nil, err
-	}
-	if a.policy.Quorum > 1 {
-		a.Quorum, a.Deciders, a.Approvers = a.policy.Quorum, a.Approvers, []string{nobody}
 	}
 	if chosen {
 		reached, err := a.route(ctx, t, people)
 		if err != nil {
 			return nil, err
 		}
-		if !a.enough(reached) {
+		if !a.enough(reached, policy.Quorum) {
 			err := a.drop(ctx, t, t.Activity, t.Activity.Recipient)
 			return nil, cmp.Or(err, turn.Stop(t.Translate(unreachable)+turn.BeforeThat(t)))
 		}
@@ -249,6 +247,18 @@ func (a *approval) deciders() []string {
 		return a.Deciders
 	}
 	return a.Approvers
+}
+
+// let sets who may decide, and how many of them it takes. chosen says that somebody names them; else none of them is the
+// person who asked.
+func (a *approval) let(people []string, chosen bool, quorum int) {
+	if chosen && len(people) == 0 {
+		people = []string{nobody}
+	}
+	a.Quorum, a.Deciders, a.Approvers = 0, nil, people
+	if quorum > 1 {
+		a.Quorum, a.Deciders, a.Approvers = quorum, people, []string{nobody}
+	}
 }
 
 // MayDecide reports whether that person may decide about what asker wanted, in that conversation.

@@ -165,16 +165,23 @@ func (f *asking) ready(ctx context.Context, t *turn.Turn, c *turn.Pending) (turn
 	}
 	a := &approval{
 		Action: c.Action.Name, Entities: entities, Hash: hash, Reason: c.Approval.Reason, Standing: c.Approval.Standing,
-		Approvers: c.Approval.Approvers, Self: c.Approval.Self, of: f, policy: c.Approval,
+		of: f, call: c,
 	}
-	if len(a.Approvers) == 0 { // whoever the bot's list names approves, as always
-		a.Approvers, a.Self = f.approvers, true
-	}
+	a.Approvers, a.Self = f.approversOf(c.Approval)
 	if fault := faultOf(c.Approval, a.Approvers); fault != "" {
 		zerolog.Ctx(ctx).Error().Str("action", c.Action.Name).Str("fault", fault).Msg("the policy's approval is impossible")
 		return nil, turn.Refuse("nobody can approve it: %s", fault)
 	}
 	return a, nil
+}
+
+// approversOf are those whom a policy names, and whether the person who asked counts. If it names and finds nobody,
+// whoever the bot's list names approves, as always.
+func (f *asking) approversOf(p actions.Approval) (people []string, self bool) {
+	if len(p.Approvers) == 0 && p.Find == nil {
+		return f.approvers, true
+	}
+	return p.Approvers, p.Self
 }
 
 // maxApprovers limits the people who are asked at a time. For more there are chats and channels.
@@ -183,7 +190,7 @@ const maxApprovers = 10
 // faultOf says what makes an approval impossible. "": nothing.
 func faultOf(p actions.Approval, approvers []string) string {
 	asked := [][]string{approvers}
-	if len(approvers) == 0 && len(p.Escalate) > 0 {
+	if len(approvers) == 0 && p.Find == nil && len(p.Escalate) > 0 {
 		return "an escalation without approvers"
 	}
 	for i, e := range p.Escalate {
@@ -208,7 +215,7 @@ func faultOf(p actions.Approval, approvers []string) string {
 	switch {
 	case p.Quorum < 0 || p.Quorum > maxApprovers:
 		return "its quorum is not between 1 and 10"
-	case !chats && p.Quorum > max(people, 1):
+	case !chats && p.Find == nil && p.Quorum > max(people, 1):
 		return "its quorum is larger than the number of approvers"
 	}
 	return ""
@@ -246,7 +253,10 @@ func (c click) take(ctx context.Context, t *turn.Turn, w *turn.Waiting) (ours bo
 		v := p.of.viewOf(t)
 		v.Asker = w.Asked.From
 		c.here = conversationOf(w.Asked) == conversationOf(t.Activity)
-		refusal = p.Decide(v, c, time.Now())
+		refusal = p.judge(ctx, t, w, c)
+		if refusal == "" {
+			refusal = p.Decide(v, c, time.Now())
+		}
 		if refusal == "" {
 			p.note(t, w, p.decision())
 		}

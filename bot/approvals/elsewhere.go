@@ -71,21 +71,70 @@ func baseOf(id string) string {
 func (a *approval) others(list []string, asker activity.Account) (people []string) {
 	for _, id := range list {
 		twice := slices.ContainsFunc(people, func(other string) bool { return strings.EqualFold(id, other) })
-		if !twice && (a.Self || !isOf(id, asker)) {
+		if !twice && strings.TrimSpace(id) != "" && (a.Self || !isOf(id, asker)) {
 			people = append(people, id)
 		}
 	}
 	return people
 }
 
-// enough reports whether those people and the ones to be asked later can approve it.
-func (a *approval) enough(people []string) bool {
+// fault says why nobody can be asked, to the person and the log. err is why nobody was found. "": they can.
+func (a *approval) fault(ctx context.Context, people []string, quorum int, err error) (said texts.Text) {
+	switch {
+	case err != nil:
+		said = "I can't find out who may approve this, so I didn't do it."
+	case len(people) > maxApprovers:
+		said = "More people may approve this than I can ask, so I didn't do it. Whoever runs me can name a channel instead."
+	case !a.enough(people, quorum):
+		said = unreachable
+	default:
+		return ""
+	}
+	zerolog.Ctx(ctx).Error().Err(err).Str("action", a.Action).Int("approvers", len(people)).Msg("nobody can be asked for an approval")
+	return said
+}
+
+// judge asks the policy again: who may decide, and how many of them it takes, may have changed. If that cannot be found
+// out, nothing changes, and refusal says so.
+func (a *approval) judge(ctx context.Context, t *turn.Turn, w *turn.Waiting, c click) (refusal string) {
+	takesBack := c.said.Verb == verbReject && c.by.ID == w.Asked.From.ID
+	if a.Decision != nil || takesBack {
+		return ""
+	}
+	call, err := w.Pending(ctx, t)
+	if err == nil && call == nil || err == nil && !call.Approval.Required { // that ends the turn, or makes the call
+		return ""
+	}
+	var found []string
+	if err == nil {
+		found, err = call.Find(ctx)
+	}
+	if err != nil {
+		zerolog.Ctx(ctx).Error().Err(err).Str("approval", a.ID).Msg("a decision does not count: the policy does not say who may decide")
+		return t.Translate("I can't find out who may approve this, so nothing was done. Please try again later.")
+	}
+	policy := call.Approval
+	people, self := a.of.approversOf(policy)
+	people = slices.Concat(people, found)
+	chosen := len(people) > 0 || policy.Find != nil
+	for _, e := range policy.Escalate {
+		if !time.Now().Before(a.Asked.Add(e.After)) {
+			people = append(people, e.To...)
+		}
+	}
+	a.Self, a.Standing = self, a.Standing && policy.Standing
+	a.let(a.others(people, w.Asked.From), chosen, policy.Quorum)
+	return ""
+}
+
+// enough reports whether those people and the ones to be asked later are as many as have to approve it.
+func (a *approval) enough(people []string, quorum int) bool {
 	all := slices.Clone(people)
 	for _, e := range a.Escalate {
 		all = append(all, slices.DeleteFunc(slices.Clone(e.To), func(id string) bool { return slices.Contains(all, id) })...)
 	}
 	isChat := func(id string) bool { return strings.HasPrefix(id, threads) }
-	return len(all) >= max(a.policy.Quorum, 1) || slices.ContainsFunc(all, isChat)
+	return len(all) >= max(quorum, 1) || slices.ContainsFunc(all, isChat)
 }
 
 // route asks those of the people elsewhere. It returns those who were reached or can decide where the turn waits.
@@ -313,7 +362,7 @@ func (a *approval) goOn(ctx context.Context, t *turn.Turn) (turn.Next, error) {
 	sent, here := len(a.Sent), len(a.Here)
 	further := slices.DeleteFunc(slices.Clone(a.Escalate[0].To), func(id string) bool { return slices.Contains(a.deciders(), id) })
 	a.Escalate = a.Escalate[1:]
-	a.allow(further)
+	a.let(slices.Concat(a.deciders(), further), true, a.Quorum)
 	if _, err := a.route(ctx, t, further); err != nil {
 		return turn.Next{}, err
 	}
@@ -342,15 +391,6 @@ func (a *approval) waitOn(t *turn.Turn, said string) (turn.Next, error) {
 		m.Target(person)
 	}
 	return turn.WaitOn(t, a, m)
-}
-
-// allow lets further people decide.
-func (a *approval) allow(people []string) {
-	if a.Quorum > 1 {
-		a.Deciders = append(a.Deciders, people...)
-	} else {
-		a.Approvers = append(a.Approvers, people...)
-	}
 }
 
 const unreachable texts.Text = "I can't reach enough people who may approve this, so I didn't do it."

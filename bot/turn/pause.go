@@ -72,6 +72,37 @@ func (p *Pending) Hash(ctx context.Context) (string, error) {
 	return p.call.hash, err
 }
 
+// findWithin is how long [actions.Approval].Find has.
+const findWithin = 8 * time.Second
+
+// Find calls [actions.Approval].Find. One that does not end in time, or panics, is an error.
+func (p *Pending) Find(ctx context.Context) ([]string, error) {
+	if p.Approval.Find == nil {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, findWithin)
+	defer cancel()
+	type found struct {
+		people []string
+		err    error
+	}
+	done := make(chan found, 1)
+	go func() { // it ends with ctx, or nobody waits for it any more
+		var f found
+		err := safely(p.exec.Turn, func() (err error) {
+			f.people, err = p.Approval.Find(ctx, p.exec.Turn.Turn, p.Call)
+			return err
+		})
+		done <- found{f.people, err}
+	}()
+	select {
+	case f := <-done:
+		return f.people, f.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
 // Question is what a call asks the person, see [actions.Ask], and what came of it. Records store it as JSON.
 // What the person typed is in there until the call was made, and in no log.
 type Question struct {
@@ -138,6 +169,31 @@ func waitingOf(t *Turn, rec *Record, asked *activity.Activity) *Waiting {
 		w.Pause = rec.Wait.open(t.engine.pauses)
 	}
 	return w
+}
+
+// Pending is the call before which the turn waits, as the policy decides about it now, in the turn t of a reply. nil: it
+// would not be made any more.
+func (w *Waiting) Pending(ctx context.Context, t *Turn) (*Pending, error) {
+	if run := w.Record.Run; run == nil || run.Progress == nil || run.Progress.Done() {
+		return nil, nil
+	}
+	asked := *w.Asked
+	waits := t.engine.newTurn(&asked)
+	useRecord(waits, w.Record.clone())
+	if err := waits.docs.load(ctx, keysOfTurn(waits)); err != nil {
+		return nil, err
+	}
+	c := waits.exec.check(waits.rec.Run.Progress.Next)
+	if c.err != nil {
+		return nil, nil
+	}
+	p := &Pending{Call: waits.exec.describe(&c), exec: waits.exec, call: &c}
+	var err error
+	p.Approval, err = waits.exec.policy(ctx, p.Call)
+	if is[*refusal](err) {
+		return nil, nil
+	}
+	return p, err
 }
 
 // errChanged ends an approved turn if the bot has changed meanwhile and would do something else
