@@ -294,9 +294,15 @@ func conversing(t *testing.T, p *program) (say func(conversation, text string), 
 	handler, n := p.handler(), 0
 	say = func(conversation, text string) {
 		n++
+		text, with, _ := strings.Cut(text, " with ")
 		raw, _ := json.Marshal(map[string]any{
 			"type": "message", "id": fmt.Sprint(n), "channelId": "msteams", "locale": "de-DE", "text": text, "serviceUrl": channel.URL, "from": map[string]any{"id": "29:mia-" + conversation},
 			"recipient": map[string]any{"id": "28:bot"}, "conversation": map[string]any{"id": conversation, "conversationType": "personal"},
+			"attachments": map[string][]any{"a quote": {map[string]any{
+				"contentType": "text/html", "content": `<blockquote itemtype="http://schema.skype.com/Reply"><p itemprop="preview">Oh</p></blockquote><p>` + text + `</p>`,
+			}}, "a file": {map[string]any{
+				"contentType": "application/vnd.microsoft.teams.file.download.info", "name": "a.txt", "content": map[string]any{"downloadUrl": channel.URL + "/a.txt", "fileType": "txt"},
+			}}}[with],
 		})
 		in := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1/api/messages", bytes.NewReader(raw))
 		in.Header.Set("Content-Type", "application/json")
@@ -382,9 +388,14 @@ func TestReplay(t *testing.T) {
 				return actions.Approval{Required: !c.Action.Approval}, nil
 			}
 		}, nil, "asked     addStock"},
-		"colours are free":          {func(w *warehouse) { w.schema["labelItem"] = "wide" }, nil, `other entities: labelItem {"color":"red"`},
-		"another model":             {func(*warehouse) {}, []string{"--against=OPENAI_MODEL=other"}, "other entities"},
-		"another name of a setting": {func(w *warehouse) { w.rules[0] = strings.Replace(w.rules[0], "says call", "says phone", 1) }, nil, "lost: callTruck"},
+		"colours are free": {func(w *warehouse) { w.schema["labelItem"] = "wide" }, nil, `other entities: labelItem {"color":"red"`},
+		"another model":    {func(*warehouse) {}, []string{"--against=OPENAI_MODEL=other"}, "other entities"},
+		"another name that asks nobody": {func(w *warehouse) {
+			w.gone, w.more = []string{"orderGoods"}, []string{"buyGoods"}
+			for i := range w.rules {
+				w.rules[i] = strings.Replace(w.rules[i], "orderGoods", "buyGoods", 1)
+			}
+		}, nil, "in place of orderGoods, which needed one"},
 	}
 	for word, action := range words {
 		regressions["no rule for "+word] = struct {
@@ -501,6 +512,35 @@ func TestReplay(t *testing.T) {
 			t.Errorf("code %d: %.2000s %s", code, out, errs)
 		}
 	})
+}
+
+// TestReplayOfWhatOthersWrote plans with what the bot was shown of files and quotes, and asks where it asked.
+func TestReplayOfWhatOthersWrote(t *testing.T) {
+	t.Parallel()
+	model := obedient(t, nil)
+	w := newWarehouse()
+	w.marks["moveStock"] = []actions.Option{actions.Destructive}
+	files := recordTurns(t, w.bot(), model, true, "look at this with a file", "move nuts", "this never")
+	quote := recordTurns(t, w.bot(), model, false, "move bolts with a quote", "this never")
+	read, err := filepath.Glob(filepath.Join(files, "*.turns.jsonl"))
+	if err != nil || len(read) != 1 {
+		t.Fatal(read, err)
+	}
+	if raw, err := os.ReadFile(read[0]); err != nil || !strings.Contains(string(raw), `"attached":[{"name":"a.txt","text":"{`) {
+		t.Errorf("%v: the file is not recorded: %s", err, raw)
+	}
+	for _, of := range []struct {
+		marks []actions.Option
+		code  int
+		want  string
+	}{{w.marks["moveStock"], 0, "5 turns replayed, 0 changed"}, {nil, 1, "5 turns replayed, 3 changed, approval 3"}} {
+		w := newWarehouse()
+		w.marks["moveStock"] = of.marks
+		code, out, errs := executeFor(t, w.bot(), "", "replay", files, quote, "--openai-base-url="+model, "--openai-model=m")
+		if code != of.code || !strings.Contains(out, of.want) {
+			t.Errorf("code %d, want %q in %s%s", code, of.want, out, errs)
+		}
+	}
 }
 
 // TestReplayOfBadRecordings says what it cannot read, and replays the rest.

@@ -113,8 +113,9 @@ func PlayCrashes(s *record.Scenario, budget time.Duration, newBot func(out *Outs
 	return result
 }
 
-// CrashScenarios is [PlayCrashes] for the scenarios in all files that match the patterns, each as a subtest with its
-// part of the budget. make makes the bot for each of its processes: what it keeps in memory is lost with them.
+// CrashScenarios is [PlayCrashes] for the scenarios in all files that match the patterns, each as a subtest, the shortest
+// first. The longer ones share what those leave of the budget. newBot makes the bot for each of its processes: what it
+// keeps in memory is lost with them.
 func CrashScenarios(t *testing.T, budget time.Duration, newBot func(out *Outside) app.Bot, patterns ...string) {
 	t.Helper()
 	var all []record.Scenario
@@ -135,9 +136,11 @@ func CrashScenarios(t *testing.T, budget time.Duration, newBot func(out *Outside
 	if len(all) == 0 {
 		t.Fatal("CrashScenarios: there are no scenarios")
 	}
-	each := cmp.Or(budget, time.Minute) / time.Duration(len(all))
+	slices.SortStableFunc(all, func(a, b record.Scenario) int { return len(a.Steps) - len(b.Steps) })
+	ends := time.Now().Add(cmp.Or(budget, time.Minute))
 	for i := range all {
 		t.Run(all[i].Name, func(t *testing.T) {
+			each := max(time.Until(ends)/time.Duration(len(all)-i), time.Nanosecond)
 			c := PlayCrashes(&all[i], each, func(out *Outside) Config {
 				return Config{Name: newBot(out).Name, New: func(ctx context.Context, parts Parts) (*bot.Bot, error) {
 					return app.New(ctx, newBot(out), parts.Model, parts.Bot)

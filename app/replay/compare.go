@@ -154,6 +154,14 @@ func compare(t *recorded, run *dryrun.Run, failure string) (all []change) {
 			add(do, "lost: %s", c)
 		}
 	}
+	for _, c := range fresh { // perhaps by another name
+		at := slices.IndexFunc(lost, func(had call) bool {
+			return had.asks && c.reached && !c.asks && dryrun.SameJSON(had.entities, c.entities)
+		})
+		if at >= 0 && c.fault == "" && !t.partly {
+			add(approval, "%s would run without an approval, in place of %s, which needed one", c, lost[at].action)
+		}
+	}
 	if len(all) == 0 && !slices.IsSorted(order) {
 		add(do, "the same in another order: %s", join(is))
 	}

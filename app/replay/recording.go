@@ -183,6 +183,8 @@ func (r *recording) add(place string, t turnlog.Record) {
 		r.fault("%s: turn %s was not over", file, t.ID)
 	case t.Incomplete || t.Cut:
 		r.fault("%s: some of turn %s was not seen, or was too large to be kept", file, t.ID)
+	case slices.ContainsFunc(t.Received.Attached, func(a turnlog.Attached) bool { return a.Picture }):
+		r.fault("%s: turn %s came with a picture, and pictures are not recorded", file, t.ID)
 	case len(t.Plans) == 0 && t.Outcome != turnlog.Failed || t.Before == nil: // such as a click, or /reset
 	default:
 		one := &recorded{Record: t, file: file}

@@ -23,6 +23,7 @@ type Event struct {
 	Received *Received
 	Began    *Began
 	Planned  *plan.Plan // what is going to run
+	Shown    *Shown     // with Planned: what the planner was shown of the message
 	Called   *Called
 	Saved    *Saved
 	Ended    *Ended
@@ -51,6 +52,13 @@ type Began struct {
 	Text     string
 	Phase    string // the phase that it goes on with
 	Tries    int    // how often a process lost it
+}
+
+// Shown is what a planner was shown of a message that came with something.
+type Shown struct {
+	Text     string             // of the message, with what was heard in it
+	Attached []actions.Attached // of the files
+	Quotes   bool               // the planner sees what others may have written
 }
 
 // Called is a call of an action that has an outcome.

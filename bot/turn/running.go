@@ -68,11 +68,12 @@ func (x *execution) nextPlan(ctx context.Context) error {
 		}
 		return fmt.Errorf("plan: %w", err)
 	}
+	quotes := run.Attached != nil && run.Attached.Quote
 	if watched(x.Turn) {
 		planned := p
-		x.engine.see(Event{Turn: x.ID, Planned: &planned})
+		x.engine.see(Event{Turn: x.ID, Planned: &planned, Shown: &Shown{x.Text, x.Attached, quotes}})
 	}
-	p.Salvaged = p.Salvaged || run.Attached != nil && run.Attached.Quote
+	p.Salvaged = p.Salvaged || quotes
 	switch {
 	case len(p.Commands) == 0 && !(len(x.Rounds) > 0 && slices.ContainsFunc(x.round().Outcomes, hasCard)):
 		return fmt.Errorf("plan: %w", errNoCommands)

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
@@ -43,6 +45,7 @@ func (c crashCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Stream
 		return err
 	}
 	all := run.read(std.In, only)
+	slices.SortStableFunc(all, func(a, b record.Scenario) int { return len(a.Steps) - len(b.Steps) }) // what they leave, the longer ones get
 	var sum bottest.Crashes
 	ends := time.Now().Add(c.Budget)
 	for i := range all {

@@ -250,7 +250,7 @@ func newReader(t *testing.T, page string) *reader {
 	r.must(os.Symlink(bot, filepath.Join(r.path, "bot")))
 	r.must(os.WriteFile(filepath.Join(r.path, "go"), []byte(`#!/bin/sh
 case "$1 $2" in
-"run ./cmd/bot" | "tool bot") shift 2; exec '`+bot+`' "$@" ;;
+"run ./cmd/bot" | "run ." | "tool bot") shift 2; exec '`+bot+`' "$@" ;;
 "run ./cmd/bottest" | "tool bottest") shift 2; exec '`+bottest+`' "$@" ;;
 esac
 echo "not here: go $*" >&2
@@ -277,7 +277,7 @@ var (
 	aName   = regexp.MustCompile(`\bNAME\b`)
 	aFolder = regexp.MustCompile(`\bDIR\b`)
 	aHost   = regexp.MustCompile(`\bHOST\b`)
-	serves  = regexp.MustCompile(`^(\S+=\S* )*(go run \./cmd/bot|go tool bot)( serve( --record \S+)?)?$`)
+	serves  = regexp.MustCompile(`^(\S+=\S* )*(go run \.(/cmd/bot)?|go tool bot)( serve( --record \S+)?)?$`)
 )
 
 const here = "http://127.0.0.1:3978"

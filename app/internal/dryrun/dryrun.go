@@ -16,6 +16,7 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/app/internal/turnlog"
 	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/bot/turn/files"
 	"github.com/planbot-go/planbot/internal/plainjson"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
@@ -262,6 +263,15 @@ func TurnOf(rec turnlog.Record, found turn.State) *actions.Turn {
 	t := &actions.Turn{
 		ID: cmp.Or(rec.ID, "preview"), Activity: a, Text: rec.Received.Text, Conversation: state.ScopeOf(found["conversation"]),
 		User: state.ScopeOf(found["user"]), Temp: state.ScopeOf(found["temp"]), Now: rec.At,
+	}
+	for _, f := range new(files.Files).Of(a) {
+		t.Files = append(t.Files, actions.File{Name: f.Name, Fetch: func(context.Context) ([]byte, error) { return nil, actions.ErrFileGone }})
+	}
+	for _, f := range rec.Received.Attached {
+		t.Attached = append(t.Attached, actions.Attached{Name: f.Name, Text: f.Text, Gone: f.Gone})
+	}
+	if a.Strangers() || rec.Received.Quotes {
+		t.Distrust()
 	}
 	if t.Thread = t.Conversation; found["thread"] != nil {
 		t.Thread = state.ScopeOf(found["thread"])

@@ -556,6 +556,9 @@ func (b builder) turn(e happened) {
 	case e.Began != nil:
 		b.began(e)
 	case e.Planned != nil:
+		if shown := e.Shown; shown != nil && len(b.r.Plans) == 0 {
+			b.shown(shown)
+		}
 		b.r.Plans = append(b.r.Plans, *b.plan(e.At, e.Planned))
 	case e.Called != nil:
 		b.called(e)
@@ -662,6 +665,17 @@ func (b builder) became(s turn.State, by string) {
 	now := b.state(s)
 	b.r.Changes = append(b.r.Changes, Compare(b.r.After, now, by)...)
 	b.r.After = now
+}
+
+func (b builder) shown(s *turn.Shown) {
+	r := &b.r.Received
+	r.Quotes = s.Quotes
+	if s.Text != r.Text {
+		r.Text = b.text(s.Text)
+	}
+	for _, a := range s.Attached {
+		r.Attached = append(r.Attached, Attached{Name: b.text(a.Name), Text: b.text(a.Text), Gone: a.Gone, Picture: len(a.Picture) > 0})
+	}
 }
 
 func (b builder) plan(at time.Time, p *plan.Plan) *Plan {

@@ -102,6 +102,17 @@ type Received struct {
 	Duplicate string         `json:"duplicate,omitempty"`
 	Dropped   string         `json:"dropped,omitempty"`
 	Answer    jsontext.Value `json:"answer,omitzero"` // to the HTTP request
+	// Attached is what the planner was shown of files, of this message and of earlier ones.
+	Attached []Attached `json:"attached,omitempty"`
+	Quotes   bool       `json:"quotes,omitempty"` // it was shown what others may have written
+}
+
+// Attached is what a planner was shown of a file.
+type Attached struct {
+	Name    string `json:"name"`
+	Text    string `json:"text,omitempty"`
+	Gone    bool   `json:"gone,omitempty"`
+	Picture bool   `json:"picture,omitempty"` // it was one, and is not kept
 }
 
 // Change is a value of the state that became another one. A missing value is empty.
