@@ -35,6 +35,16 @@ func laptops(approval actions.Approval) (bottest.Config, *int) {
 	return bottest.Config{Actions: registry, Change: func(c *bot.Config) { c.Policy = policy }}, ordered
 }
 
+// agree lets the bot ask those people, which it does not do before.
+func agree(t *testing.T, chat *bottest.Chat, people string) {
+	t.Helper()
+	card := chat.ExpectCard("May I ask "+people, "They read all of this.")
+	got := card.Press("Send", "why", "for the new people")
+	if body := string(got.Body); !strings.Contains(body, "I've asked "+people+".") || strings.Contains(body, "planbot/approve") {
+		t.Errorf("after Send: %s", got.Body)
+	}
+}
+
 const orderTwo = `{"type":"plan","commands":[{"type":"DO","action":"order","entities":{"count":2}},{"type":"SAY","response":"They are on their way."}]}`
 
 // TestApproverElsewhere: who may approve is asked in their own chat; the person who asked reads whom the bot asked, and
@@ -46,12 +56,10 @@ func TestApproverElsewhere(t *testing.T) {
 		mia, ben := kit.Personal("Mia"), kit.Personal("Ben")
 		kit.Model.Says(orderTwo)
 		mia.Say("order two laptops")
-		asked := mia.ExpectCard("I've asked Ben.")
-		if got := asked.Card(); strings.Contains(got, "planbot/approve") || !strings.Contains(got, "Take it back") {
-			t.Errorf("Mia may press: %s", got)
-		}
+		ben.ExpectNothing() // before she agrees
+		agree(t, mia, "Ben")
 		card := ben.ExpectCard("Asked by Mia.")
-		for _, want := range []string{"It is above 500.", "Approve", "Reject"} {
+		for _, want := range []string{"It is above 500.", "for the new people", "Approve", "Reject"} {
 			if !strings.Contains(card.Card(), want) {
 				t.Errorf("no %q in Ben's card: %s", want, card.Card())
 			}
@@ -80,7 +88,7 @@ func TestQuorum(t *testing.T) {
 		mia, ben, carla := kit.Personal("Mia"), kit.Personal("Ben"), kit.Personal("Carla")
 		kit.Model.Says(orderTwo)
 		mia.Say("order two laptops")
-		mia.ExpectCard("I've asked Ben, Carla.")
+		agree(t, mia, "Ben, Carla")
 		card, other := ben.ExpectCard("It needs 2 approvals."), carla.ExpectCard("It needs 2 approvals.")
 		if first := card.Press("Approve"); !strings.Contains(string(first.Body), "Ben approved this. It needs 2 approvals.") {
 			t.Errorf("Ben reads %s", first.Body)
@@ -107,7 +115,7 @@ func TestQuorumRejected(t *testing.T) {
 		mia, ben, carla := kit.Personal("Mia"), kit.Personal("Ben"), kit.Personal("Carla")
 		kit.Model.Says(orderTwo)
 		mia.Say("order two laptops")
-		mia.ExpectCard("I've asked Ben, Carla.")
+		agree(t, mia, "Ben, Carla")
 		first, second := ben.ExpectCard("Approve"), carla.ExpectCard("Approve")
 		first.Press("Approve")
 		mia.Expect("Ben approved this. It needs 2 approvals.")
@@ -130,7 +138,7 @@ func TestEscalation(t *testing.T) {
 		mia, ben, carla := kit.Personal("Mia"), kit.Personal("Ben"), kit.Personal("Carla")
 		kit.Model.Says(orderTwo)
 		mia.Say("order two laptops")
-		mia.ExpectCard("I've asked Ben.")
+		agree(t, mia, "Ben")
 		ben.ExpectCard("Approve")
 		time.Sleep(61 * time.Minute)
 		mia.Expect("Nobody has decided yet, so I've also asked Carla.")
@@ -152,8 +160,9 @@ func TestTakenBack(t *testing.T) {
 		mia, ben := kit.Personal("Mia"), kit.Personal("Ben")
 		kit.Model.Says(orderTwo)
 		mia.Say("order two laptops")
-		mine, card := mia.ExpectCard("I've asked Ben."), ben.ExpectCard("Approve")
-		if got := mine.Press("Take it back"); !strings.Contains(string(got.Body), "Taken back by Mia") {
+		agree(t, mia, "Ben")
+		card := ben.ExpectCard("Approve")
+		if got := mia.Press("Take it back"); !strings.Contains(string(got.Body), "Taken back by Mia") {
 			t.Errorf("Mia reads %s", got.Body)
 		}
 		mia.Expect("OK, I won't do this: Order.")
@@ -234,7 +243,7 @@ func TestFoundApprovers(t *testing.T) {
 		mia, ben, carla := kit.Personal("Mia"), kit.Personal("Ben"), kit.Personal("Carla")
 		kit.Model.Says(orderTwo)
 		mia.Say("order two laptops")
-		mia.ExpectCard("I've asked Ben, Carla.")
+		agree(t, mia, "Ben, Carla")
 		first, second := ben.ExpectCard("Approve"), carla.ExpectCard("Approve")
 		reads := func(card bottest.Sent, want string) {
 			t.Helper()
@@ -323,7 +332,7 @@ func TestAChatApproves(t *testing.T) {
 		board.Mention("hello")
 		board.Expect("Hello.")
 		mia.Say("order two laptops")
-		mia.ExpectCard("I've asked an approver.")
+		agree(t, mia, "an approver")
 		card := board.ExpectCard("Asked by Mia.")
 		if got := card.As("Mia").Press("Approve"); !strings.Contains(string(got.Body), "You can't decide this.") {
 			t.Errorf("who asked decides: %s", got.Body)
@@ -355,6 +364,8 @@ func TestAskedElsewhereUnderKills(t *testing.T) {
 				mia, ben, carla := kit.Personal("Mia"), kit.Personal("Ben").On(2), kit.Personal("Carla").On(2)
 				kit.Model.Says(orderTwo)
 				mia.Say("order two laptops")
+				kit.Settle()
+				mia.On(2).Press("Send")
 				kit.Settle()
 				first, second := last(t, ben), last(t, carla)
 				first.Press("Approve")
@@ -397,7 +408,7 @@ func TestInbox(t *testing.T) {
 		ben.Expect("No approval waits for you.")
 		kit.Model.Says(orderTwo)
 		mia.Say("order two laptops")
-		mia.ExpectCard("I've asked Ben.")
+		agree(t, mia, "Ben")
 		ben.ExpectCard("Asked by Mia.")
 		mia.Say("/approvals")
 		mia.ExpectMatch(`^You wait for approval of:\n\n- Order\. Expires 2000-01-02 `)
@@ -452,8 +463,10 @@ func TestElsewhereToTheEnd(t *testing.T) {
 	two := []string{"aad-Ben", "aad-Carla"}
 	later := []actions.Escalation{{After: time.Hour, To: []string{"aad-Carla"}}}
 	const tooFew = "I can't reach enough people who may approve this, so I didn't do it."
+	private := map[string]any{"recipient": map[string]any{"id": "28:bot", "name": "Planbot", "isTargeted": true}}
 	press := func(t *testing.T, kit *bottest.Kit, who, title string) {
-		last(t, kit.Personal(who)).Press(title)
+		t.Helper()
+		kit.Personal(who).Press(title)
 		kit.Settle()
 	}
 	for name, c := range map[string]struct {
@@ -472,7 +485,7 @@ func TestElsewhereToTheEnd(t *testing.T) {
 			press(t, kit, "Carla", "Always approve exactly this")
 			kit.Model.Says(orderTwo)
 			kit.Personal("Mia").Say("the same again")
-		}, "", 2, "a:Ben a:Carla a:Mia"},
+		}, "", 2, "a:Mia"},
 		"who asked is known by another id": {actions.Approval{Approvers: []string{"aad-Mia", "aad-Ben"}}, map[string]any{
 			"from": map[string]any{"id": "29:mia", "name": "Mia"},
 		}, func(t *testing.T, kit *bottest.Kit) {
@@ -493,9 +506,17 @@ func TestElsewhereToTheEnd(t *testing.T) {
 		}, "", 0, ""},
 		"in private": {
 			actions.Approval{Approvers: []string{"aad-Mia", "aad-Ben"}, Self: true, Escalate: later},
-			map[string]any{"recipient": map[string]any{"id": "28:bot", "name": "Planbot", "isTargeted": true}},
-			func(*testing.T, *bottest.Kit) { time.Sleep(2 * time.Hour) }, "", 0, "19:team@unq.gbl.spaces",
+			private, func(*testing.T, *bottest.Kit) { time.Sleep(2 * time.Hour) }, "", 0, "19:team@unq.gbl.spaces",
 		},
+		"in private, sent": {actions.Approval{Approvers: two[:1]}, private, func(t *testing.T, kit *bottest.Kit) {
+			press(t, kit, "Ben", "Approve")
+		}, "They are on their way.", 2, ""},
+		"unsent": {actions.Approval{Approvers: two[:1]}, nil, func(t *testing.T, kit *bottest.Kit) {
+			press(t, kit, "Mia", "Don't send")
+		}, "OK, I won't do this: Order.", 0, ""},
+		"unsent in time": {actions.Approval{Approvers: two[:1], Escalate: later}, nil, func(*testing.T, *bottest.Kit) {
+			time.Sleep(25 * time.Hour)
+		}, "", 0, ""},
 		"a vote while the other waits in its queue": {actions.Approval{Approvers: two, Quorum: 2}, nil, func(t *testing.T, kit *bottest.Kit) {
 			kit.Model.Says(plan(say("A long story.")))
 			_, release := kit.Connector.Holds("A long story.")
@@ -527,6 +548,10 @@ func TestElsewhereToTheEnd(t *testing.T) {
 				kit.Model.Says(orderTwo)
 				mia.Deliver(message)
 				kit.Settle()
+				if live := liveCards(kit); len(live) == 1 && !strings.HasPrefix(name, "unsent") && name != "in private" {
+					mia.Press("Send")
+					kit.Settle()
+				}
 				if c.then != nil {
 					c.then(t, kit)
 					kit.Settle()

@@ -165,7 +165,7 @@ func TestPrivateThings(t *testing.T) {
 	})
 }
 
-// TestPrivateApproval: who would have to approve cannot see the question.
+// TestPrivateApproval: who would have to approve sees the question only if its person agrees.
 func TestPrivateApproval(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -177,9 +177,16 @@ func TestPrivateApproval(t *testing.T) {
 		}, actions.NeedsApproval)
 		b.model.Says(plan(do("addItem", `{"list":"a","item":"b"}`), do("wipe", `{}`), say("Wiped.")))
 		b.whisper("wipe it")
-		got := b.connector.Next(t)
-		if b.onlyMia(got); !strings.HasPrefix(got.Text(), "Somebody else has to approve this") || !strings.Contains(got.Text(), "Before that I did: ") {
-			t.Errorf("reply %q", got.Text())
+		question := b.connector.Next(t)
+		if b.onlyMia(question); !strings.Contains(question.JSON, "May I ask boss to approve this?") {
+			t.Errorf("reply %s", question.JSON)
+		}
+		b.connector.None(t)
+		click, err := question.Click(question.Buttons()[1])
+		must(t, err)
+		b.deliver(private(event(click)))
+		if got := b.connector.Next(t); !strings.HasPrefix(got.Text(), "OK, I won't do this: ") || !got.Targeted {
+			t.Errorf("reply %s", got.JSON)
 		}
 		b.gone()
 		b.connector.None(t)

@@ -515,16 +515,48 @@ func (c *Chat) ExpectCard(texts ...string) Sent {
 	return got
 }
 
-// Press clicks a button of the bot's last card, by its title.
+// Press clicks a button of the bot's last card, as it looks now, by its title.
 func (c *Chat) Press(title string) *Delivery {
 	c.kit.t.Helper()
-	for _, sent := range slices.Backward(c.kit.Connector.said(c.of.id)) {
-		if sent.Card() != "" {
-			c.kit.Connector.look(sent)
-			sent.chat = c
-			return sent.Press(title)
-		}
+	for _, card := range slices.Backward(c.kit.Connector.cards(c.of.id)) {
+		c.kit.Connector.look(card)
+		card.chat = c
+		return card.Press(title)
 	}
 	c.fatal("the bot has sent no card yet")
 	return nil
+}
+
+// Approve approves what the newest card asks on which the person can. It waits for one. As with all that people press, a
+// card looks as the bot last updated it.
+func (c *Chat) Approve() *Delivery {
+	c.kit.t.Helper()
+	return c.decide("planbot/approve")
+}
+
+// Reject is [Chat.Approve] for a rejection. Who asked takes it back with that.
+func (c *Chat) Reject() *Delivery {
+	c.kit.t.Helper()
+	return c.decide("planbot/reject")
+}
+
+func (c *Chat) decide(verb string) *Delivery {
+	c.kit.t.Helper()
+	var click map[string]any
+	asked := c.kit.Await(func() bool {
+		for _, card := range slices.Backward(c.kit.Connector.cards(c.of.id)) {
+			for _, button := range card.Buttons() {
+				if button["verb"] == verb {
+					c.kit.Connector.look(card)
+					click, _ = card.Click(button) // it has a verb
+					return true
+				}
+			}
+		}
+		return false
+	})
+	if !asked {
+		c.fatal("%s is not asked to decide", c.person)
+	}
+	return c.Deliver(click).answered()
 }

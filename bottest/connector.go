@@ -316,6 +316,25 @@ func (c *Connector) said(to string) (all []Sent) {
 	return all
 }
 
+// cards returns the cards in a conversation, as they look now.
+func (c *Connector) cards(to string) (all []Sent) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.sent {
+		at := slices.IndexFunc(all, func(card Sent) bool { return card.ID == s.ID })
+		switch {
+		case s.To != to || s.Status >= http.StatusBadRequest || s.Reaction != "":
+		case s.Message() && s.Card() != "":
+			all = append(all, s)
+		case at >= 0 && s.Method == http.MethodPut:
+			all[at].Activity, all[at].JSON = s.Activity, s.JSON
+		case at >= 0 && s.Method == http.MethodDelete:
+			all = slices.Delete(all, at, at+1)
+		}
+	}
+	return all
+}
+
 // look records that the test looked at these.
 func (c *Connector) look(sent ...Sent) {
 	c.mu.Lock()

@@ -47,6 +47,8 @@ type approval struct {
 	Escalate []escalation `json:"escalate,omitempty"` // those to come
 	Here     []string     `json:"here,omitempty"`     // names of approvers in the conversation; "": not known
 	Alone    bool         `json:"alone,omitzero"`     // nobody who may approve it is in the conversation
+	Agreed   bool         `json:"send,omitzero"`      // who asked in private has just agreed that others read it
+	Why      string       `json:"why,omitempty"`      // they said
 
 	of   *asking
 	call *turn.Pending // until it is asked
@@ -90,7 +92,7 @@ func (a *approval) Until() time.Time {
 
 // escalates reports whether further people are to be asked before it expires.
 func (a *approval) escalates() bool {
-	return len(a.Escalate) > 0 && a.Escalate[0].At.Before(a.Expires)
+	return !a.held() && len(a.Escalate) > 0 && a.Escalate[0].At.Before(a.Expires)
 }
 
 // Note is what the history says.
@@ -128,6 +130,8 @@ func (a *approval) note(t *turn.Turn, about turn.Holder, outcome string) {
 // decision is the decision in a word.
 func (a *approval) decision() string {
 	switch {
+	case a.Agreed:
+		return "sent"
 	case a.Decision == nil:
 		return "agreed"
 	case a.Decision.Always:
@@ -153,12 +157,12 @@ func (a *approval) Ask(ctx context.Context, t *turn.Turn, id string) (*activity.
 	chosen := len(a.Approvers) > 0 || policy.Find != nil
 	found, err := a.call.Find(ctx)
 	people := a.others(slices.Concat(a.Approvers, found), asker)
-	if turn.PrivateTo(t) != "" && chosen { // only its person may see it
-		people, a.Escalate = slices.DeleteFunc(people, func(id string) bool { return !isOf(id, asker) }), nil
-		if !a.enough(people, policy.Quorum) {
-			said := t.Translate("Somebody else has to approve this, and they can't see our private messages. Please ask me where they can.")
-			return nil, turn.Stop(said + turn.BeforeThat(t))
+	if isPrivate(t) { // nobody else reads it if its person is enough
+		own := slices.DeleteFunc(slices.Clone(people), func(id string) bool { return !isOf(id, asker) })
+		if len(own) >= max(policy.Quorum, 1) {
+			people, a.Escalate = own, nil
 		}
+		people = slices.DeleteFunc(people, func(id string) bool { return isChat(id) && baseOf(id) == conversationOf(t.Activity) })
 	}
 	if chosen {
 		if said := a.fault(ctx, people, policy.Quorum, err); said != "" {
@@ -170,13 +174,16 @@ func (a *approval) Ask(ctx context.Context, t *turn.Turn, id string) (*activity.
 		return nil, err
 	}
 	if chosen {
-		reached, err := a.route(ctx, t, people)
+		reached, err := a.reach(ctx, t, people)
+		enough := a.enough(reached, policy.Quorum)
+		if err == nil && enough && !a.held() {
+			enough, err = a.ask(ctx, t, 0)
+		}
+		if err == nil && !enough {
+			err = cmp.Or(a.drop(ctx, t, t.Activity, t.Activity.Recipient), turn.Stop(t.Translate(unreachable)+turn.BeforeThat(t)))
+		}
 		if err != nil {
 			return nil, err
-		}
-		if !a.enough(reached, policy.Quorum) {
-			err := a.drop(ctx, t, t.Activity, t.Activity.Recipient)
-			return nil, cmp.Or(err, turn.Stop(t.Translate(unreachable)+turn.BeforeThat(t)))
 		}
 		a.Alone = len(a.Here) == 0
 	}
@@ -201,6 +208,9 @@ func (a *approval) question(t *turn.Turn, v view, in string) *activity.Activity 
 // Resume acts on the decision. Without one, the approval has expired.
 func (a *approval) Resume(ctx context.Context, t *turn.Turn) (come turn.Next, err error) {
 	v, d := a.of.viewOf(t), a.Decision
+	if d == nil && a.Agreed {
+		return a.askHeld(ctx, t)
+	}
 	if d == nil && (a.Told < len(a.Votes) || a.escalates() && time.Now().Before(a.Expires)) {
 		return a.goOn(ctx, t)
 	}
@@ -282,7 +292,7 @@ func (a *approval) MayDecide(who, asker activity.Account, in string) bool {
 // Decide notes the decision of a click. If the click does not count, nothing changes, and refusal says why to
 // the person who clicked.
 func (a *approval) Decide(v view, c click, now time.Time) (refusal string) {
-	approved := c.said.Verb != verbReject
+	approved, sends := c.said.Verb != verbReject, c.said.Verb == verbSend
 	withdrawn := !approved && c.by.ID != "" && c.by.ID == v.Asker.ID && !a.MayDecide(c.by, v.Asker, c.in)
 	switch {
 	case a.Decision != nil:
@@ -291,8 +301,13 @@ func (a *approval) Decide(v view, c click, now time.Time) (refusal string) {
 		return v.Say("This card is for a different call. Nothing was done.")
 	case now.After(a.Expires):
 		return v.Say(tooLate)
+	case sends && a.held() && c.by.ID != "" && c.by.ID == v.Asker.ID:
+		a.Agreed, a.Why, a.CardID = true, c.why(), cmp.Or(c.card, a.CardID)
+		return ""
+	case sends && !a.held() && c.by.ID == v.Asker.ID:
+		return v.Say("I've already asked them.")
 	case withdrawn:
-	case !a.MayDecide(c.by, v.Asker, c.in):
+	case sends || !a.MayDecide(c.by, v.Asker, c.in):
 		return v.Say("You can't decide this. Nothing was done.")
 	case slices.ContainsFunc(a.Votes, func(d decision) bool { return d.ID == c.by.ID }) && approved:
 		return v.Say("You've already approved this.")
@@ -361,9 +376,16 @@ func (a *approval) Card(v view, in string) activity.Card {
 	if a.Alone && in == "" { // nobody who may approve it sees this card
 		buttons = []any{press(v.Say("Take it back"), "", verbReject)}
 	}
+	body := a.describe(v, a.head(v))
+	if a.held() {
+		buttons = []any{press(v.Say("Send"), "positive", verbSend), press(v.Say("Don't send"), "", verbReject)}
+		body = append(body, small(v.Say("They read all of this.")), map[string]any{
+			"type": "Input.Text", "id": whyInput, "label": v.Say("Why (optional)"), "maxLength": maxWhy, "isMultiline": true,
+		})
+	}
 	card := activity.Card{
 		Fallback: v.Say("I need approval for %s. Please open this message in a client that shows cards.", v.Title(a.Action)),
-		Body:     append(a.describe(v, v.Say("May I do this?")), small(v.Say("Expires %s.", v.Clock(a.Expires)))),
+		Body:     append(body, small(v.Say("Expires %s.", v.Clock(a.Expires)))),
 		Actions:  buttons, Version: cardVersion,
 	}
 	if words := a.inWords(v); len(words) <= maxWords {
@@ -388,11 +410,25 @@ func (a *approval) Closed(v view) activity.Card {
 	return activity.Card{Fallback: said, Body: a.describe(v, said), Version: cardVersion}
 }
 
+// head is what is asked.
+func (a *approval) head(v view) string {
+	switch {
+	case a.held() && len(a.Escalate) > 0:
+		return v.Say("May I ask %s, and later others, to approve this?", v.Asked)
+	case a.held():
+		return v.Say("May I ask %s to approve this?", v.Asked)
+	}
+	return v.Say("May I do this?")
+}
+
 // choices says in words how to decide, each command between two marks.
 func (a *approval) choices(v view, mark string) string {
 	say := func(words ...string) string { return mark + strings.Join(words, " ") + mark }
 	approve, reject := say("/approve", a.ID), say("/reject", a.ID)
 	before := "\n\n"
+	if a.held() {
+		return before + v.Say("They read all of this.") + " " + v.Say("Say %s, and why if you like, or %s.", say("/approve", a.ID, "send"), reject)
+	}
 	if v.Asked != "" {
 		before += v.Say("I've asked %s.", v.Asked) + " "
 	}
@@ -420,7 +456,7 @@ func (a *approval) describe(v view, head string) []any {
 	for _, d := range a.details(v) {
 		rows = append(rows, line(d.name, d.value))
 	}
-	if v.Asked != "" {
+	if v.Asked != "" && !a.held() {
 		rows = append(rows, small(v.Say("I've asked %s.", v.Asked)))
 	}
 	if len(a.deciders()) > 0 && !a.Alone {
@@ -432,6 +468,9 @@ func (a *approval) describe(v view, head string) []any {
 	if a.Reason != "" {
 		rows = append(rows, small(a.Reason))
 	}
+	if a.Why != "" {
+		rows = append(rows, line(v.Say("Why")+": ", titles.Visible(a.Why)))
+	}
 	if v.Program != "" {
 		return append(rows, small(v.Program))
 	}
@@ -441,7 +480,7 @@ func (a *approval) describe(v view, head string) []any {
 // inWords is the question as a text, with what the call does as code.
 func (a *approval) inWords(v view) string {
 	var s strings.Builder
-	s.WriteString(v.Say("May I do this?") + " **" + v.Title(a.Action) + "**\n")
+	s.WriteString(a.head(v) + " **" + v.Title(a.Action) + "**\n")
 	for _, d := range a.details(v) {
 		s.WriteString("\n- ")
 		if name, ok := strings.CutSuffix(d.name, ": "); ok {
@@ -451,6 +490,9 @@ func (a *approval) inWords(v view) string {
 	}
 	if a.Reason != "" {
 		s.WriteString("\n\n" + titles.Code(titles.Visible(a.Reason))) // it may include names that strangers chose
+	}
+	if a.Why != "" {
+		s.WriteString("\n\n" + v.Say("Why") + ": " + titles.Code(titles.Visible(a.Why)))
 	}
 	return s.String()
 }

@@ -283,6 +283,10 @@ func (c click) taken(ctx context.Context, t *turn.Turn, w *turn.Waiting) activit
 		if a.Decision != nil {
 			t.Count(Counted, strings.TrimSuffix(a.decision(), always))
 		}
+		if a.Agreed {
+			v.Asked = names(t, a.Sent)
+			return a.Card(v, "")
+		}
 		log.Str("approval", a.ID).Str("of_turn", w.Turn).Str("action", a.Action).
 			Str("by", t.Activity.From.ID).Str("decision", a.decision()).Msg("approval decided")
 		return a.Closed(v)
@@ -320,6 +324,7 @@ const (
 	verbApprove = "planbot/approve"
 	verbAlways  = "planbot/approve-always"
 	verbReject  = "planbot/reject"
+	verbSend    = "planbot/send"
 	verbAnswer  = "planbot/answer"
 	verbDecline = "planbot/decline"
 )
@@ -379,7 +384,7 @@ func read(a *activity.Activity, text string) (c click, ok bool) {
 	}
 	c.card = a.ReplyToID
 	switch c.said.Verb {
-	case verbApprove, verbAlways, verbReject:
+	case verbApprove, verbAlways, verbReject, verbSend:
 		c.ID = c.said.Approval
 		return c, c.ID != "" && c.said.Hash != ""
 	case verbAnswer, verbDecline:
@@ -392,12 +397,30 @@ func read(a *activity.Activity, text string) (c click, ok bool) {
 // conversationOf is the activity's conversation, with all its threads.
 func conversationOf(a *activity.Activity) string { return a.Conversation.BaseID() }
 
-// readWords reads the words of a message. After /approve and the id may come always.
+const (
+	whyInput = "why"
+	maxWhy   = 500 // characters
+)
+
+// why is the reason that a person gives for what they want.
+func (c *click) why() string {
+	var why string
+	_ = json.Unmarshal(c.inputs[whyInput], &why) // else they give none
+	return strings.TrimSpace(string([]rune(why)[:min(len([]rune(why)), maxWhy)]))
+}
+
+// readWords reads the words of a message. After /approve and the id may come always, or send and a reason.
 func (c *click) readWords(words []string) bool {
 	if len(words) < 2 {
 		return false
 	}
 	c.ID = strings.ToLower(words[1]) // as the bot wrote it
+	if len(words) > 2 && strings.EqualFold(words[0]+words[2], "/approvesend") {
+		c.said.Verb = verbSend
+		why, _ := json.Marshal(strings.Join(words[3:], " "))
+		c.inputs = map[string]json.RawMessage{whyInput: why}
+		return true
+	}
 	switch strings.ToLower(strings.Join(slices.Delete(words, 1, 2), " ")) {
 	case "/approve":
 		c.said.Verb = verbApprove

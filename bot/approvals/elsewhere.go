@@ -35,6 +35,7 @@ type sent struct {
 	To           string `json:"to"`             // the approver, as the policy names them
 	Name         string `json:"name,omitempty"` // "": not known
 	Conversation string `json:"conversation"`
+	Held         bool   `json:"held,omitzero"` // until who asked in private agrees
 }
 
 // asked is a question from another conversation, as the state of the approver's one keeps it.
@@ -98,7 +99,7 @@ func (a *approval) fault(ctx context.Context, people []string, quorum int, err e
 // out, nothing changes, and refusal says so.
 func (a *approval) judge(ctx context.Context, t *turn.Turn, w *turn.Waiting, c click) (refusal string) {
 	takesBack := c.said.Verb == verbReject && c.by.ID == w.Asked.From.ID
-	if a.Decision != nil || takesBack {
+	if a.Decision != nil || takesBack || c.said.Verb == verbSend {
 		return ""
 	}
 	call, err := w.Pending(ctx, t)
@@ -133,31 +134,28 @@ func (a *approval) enough(people []string, quorum int) bool {
 	for _, e := range a.Escalate {
 		all = append(all, slices.DeleteFunc(slices.Clone(e.To), func(id string) bool { return slices.Contains(all, id) })...)
 	}
-	isChat := func(id string) bool { return strings.HasPrefix(id, threads) }
 	return len(all) >= max(quorum, 1) || slices.ContainsFunc(all, isChat)
 }
 
-// route asks those of the people elsewhere. It returns those who were reached or can decide where the turn waits.
-func (a *approval) route(ctx context.Context, t *turn.Turn, people []string) (reached []string, err error) {
+// reach finds where those of the people read who do not read here. It returns those who were found, or are here.
+func (a *approval) reach(ctx context.Context, t *turn.Turn, people []string) (reached []string, err error) {
 	for _, id := range people {
 		if name, ok := isHere(ctx, t, id); ok {
 			a.Here, reached = append(a.Here, plain(name)), append(reached, id)
 			continue
 		}
 		to := actions.Recipient{User: id}
-		if strings.HasPrefix(id, threads) {
+		if isChat(id) {
 			to = actions.Recipient{Conversation: id}
 		}
-		there, err := a.send(ctx, t, t.Activity, to, id, false)
-		switch {
-		case errors.Is(err, state.ErrUnavailable), err != nil && ctx.Err() != nil:
-			return nil, err
-		case err != nil:
-			zerolog.Ctx(ctx).Error().Err(err).Str("approval", a.ID).Str("approver", id).Msg("an approver cannot be asked")
-			a.note(t, t, "unreachable")
+		there, err := turn.Reach(ctx, t, to)
+		if err != nil {
+			if err := a.unreachable(ctx, t, id, err); err != nil {
+				return nil, err
+			}
 			continue
 		}
-		s := sent{To: id, Conversation: there}
+		s := sent{To: id, Conversation: there, Held: isPrivate(t)}
 		if to.User != "" {
 			m, _ := turn.MemberOf(ctx, t, there, id) // only for the name
 			s.Name = m.Name
@@ -167,17 +165,61 @@ func (a *approval) route(ctx context.Context, t *turn.Turn, people []string) (re
 	return reached, nil
 }
 
+// unreachable notes that an approver cannot be asked. An error is one that passes.
+func (a *approval) unreachable(ctx context.Context, t *turn.Turn, id string, err error) error {
+	if errors.Is(err, state.ErrUnavailable) || ctx.Err() != nil {
+		return err
+	}
+	zerolog.Ctx(ctx).Error().Err(err).Str("approval", a.ID).Str("approver", id).Msg("an approver cannot be asked")
+	a.note(t, t, "unreachable")
+	return nil
+}
+
+// ask sends cards to those elsewhere, from that one on. enough reports whether as many as have to approve are asked, or
+// will be.
+func (a *approval) ask(ctx context.Context, t *turn.Turn, from int) (enough bool, err error) {
+	all := a.Sent
+	a.Sent = slices.Clone(all[:from])
+	chats := false
+	for _, s := range all[from:] {
+		s.Held = false
+		_, err := a.send(ctx, t, t.Activity, actions.Recipient{Conversation: s.Conversation}, s.To, false)
+		if err != nil {
+			if err := a.unreachable(ctx, t, s.To, err); err != nil {
+				a.Sent = all
+				return false, err
+			}
+			continue
+		}
+		chats = chats || isChat(s.To)
+		a.Sent = append(a.Sent, s)
+	}
+	return chats || len(a.Escalate) > 0 || len(a.Sent)+len(a.Here) >= max(a.Quorum, 1), nil
+}
+
+// isChat reports whether the id is that of a chat or channel.
+func isChat(id string) bool { return strings.HasPrefix(id, threads) }
+
+// isPrivate reports whether only the person who asked reads what the turn says.
+func isPrivate(t *turn.Turn) bool {
+	return turn.PrivateTo(t) != "" || t.Activity.Conversation.Personal()
+}
+
+// held reports whether others are asked only once who asked agrees.
+func (a *approval) held() bool {
+	return !a.Agreed && slices.ContainsFunc(a.Sent, func(s sent) bool { return s.Held })
+}
+
 // isHere reports whether an approver reads the turn's conversation, and their name; "": it is not known. If the channel
 // does not say, they do.
 func isHere(ctx context.Context, t *turn.Turn, id string) (name string, here bool) {
-	c := &t.Activity.Conversation
 	switch {
-	case strings.HasPrefix(id, threads):
-		return "", c.BaseID() == baseOf(id)
 	case isOf(id, t.Activity.From):
 		return t.Activity.From.Name, true
-	case c.Personal():
+	case isPrivate(t):
 		return "", false
+	case isChat(id):
+		return "", t.Activity.Conversation.BaseID() == baseOf(id)
 	}
 	m, err := turn.MemberOf(ctx, t, "", id)
 	refused, ok := errors.AsType[*connector.Error](err)
@@ -207,6 +249,9 @@ func (a *approval) elsewhere() { a.Approvers, a.Deciders, a.Sent, a.Alone = nil,
 // close says in all chats elsewhere how it ended.
 func (a *approval) close(ctx context.Context, t *turn.Turn, of *activity.Activity) error {
 	for _, s := range a.Sent {
+		if s.Held {
+			continue
+		}
 		_, err := a.send(ctx, t, of, actions.Recipient{Conversation: s.Conversation}, s.To, true)
 		if errors.Is(err, state.ErrUnavailable) {
 			return err
@@ -296,14 +341,14 @@ func Inbox(ctx context.Context, t *turn.Turn) error {
 		}
 		for _, w := range waiting {
 			a, ok := w.Pause.(*approval)
-			// Nobody else is to know of what was asked in private.
-			if !ok || w.Asked == nil || w.Asked.Targeted() || w.For != a.Kind() || a.Decision != nil {
+			// Nobody else here is to know of what was asked in private.
+			if !ok || w.Asked == nil || w.Asked.Targeted() && in == here || w.For != a.Kind() || a.Decision != nil {
 				continue
 			}
 			v := a.of.viewOf(t)
 			v.Asker, v.Program = w.Asked.From, ""
 			switch {
-			case a.MayDecide(t.Activity.From, v.Asker, conversationOf(t.Activity)) && in == here:
+			case in == here && (a.held() && w.Asked.From.ID == t.Activity.From.ID || a.MayDecide(t.Activity.From, v.Asker, conversationOf(t.Activity))):
 				ask = append(ask, a.question(t, v, ""))
 			case a.MayDecide(t.Activity.From, v.Asker, conversationOf(t.Activity)):
 				copied := *a
@@ -359,17 +404,20 @@ func (a *approval) goOn(ctx context.Context, t *turn.Turn) (turn.Next, error) {
 		a.Told = len(a.Votes)
 		return a.waitOn(t, t.Translate("%s approved this. It needs %s approvals.", plain(a.Votes[a.Told-1].By), count(a.Quorum)))
 	}
-	sent, here := len(a.Sent), len(a.Here)
+	asked, here := len(a.Sent), len(a.Here)
 	further := slices.DeleteFunc(slices.Clone(a.Escalate[0].To), func(id string) bool { return slices.Contains(a.deciders(), id) })
 	a.Escalate = a.Escalate[1:]
 	a.let(slices.Concat(a.deciders(), further), true, a.Quorum)
-	if _, err := a.route(ctx, t, further); err != nil {
+	if _, err := a.reach(ctx, t, further); err != nil {
+		return turn.Next{}, err
+	}
+	if _, err := a.ask(ctx, t, asked); err != nil {
 		return turn.Next{}, err
 	}
 	a.note(t, t, "escalated")
 	said := ""
-	if len(a.Sent) > sent {
-		said = t.Translate("Nobody has decided yet, so I've also asked %s.", names(t, a.Sent[sent:]))
+	if len(a.Sent) > asked {
+		said = t.Translate("Nobody has decided yet, so I've also asked %s.", names(t, a.Sent[asked:]))
 	}
 	if len(a.Here) > here {
 		a.Alone = false
@@ -381,16 +429,51 @@ func (a *approval) goOn(ctx context.Context, t *turn.Turn) (turn.Next, error) {
 	return a.waitOn(t, said)
 }
 
+// askHeld asks others now that who asked agrees. Their time begins now.
+func (a *approval) askHeld(ctx context.Context, t *turn.Turn) (turn.Next, error) {
+	later := time.Since(a.Asked).Truncate(time.Second)
+	a.Asked, a.Expires = a.Asked.Add(later), a.Expires.Add(later)
+	for i := range a.Escalate {
+		a.Escalate[i].At = a.Escalate[i].At.Add(later)
+	}
+	a.Agreed = false
+	enough, err := a.ask(ctx, t, 0)
+	if err != nil {
+		return turn.Next{}, err
+	}
+	if !enough {
+		if err := a.drop(ctx, t, t.Activity, t.Activity.Recipient); err != nil {
+			return turn.Next{}, err
+		}
+		remember(t, a.ID, a.Late(a.of.viewOf(t)))
+		return turn.Without(t, a, a.Action, "nobody who may approve it can be asked, so it did not run", func(string) []*activity.Activity {
+			return []*activity.Activity{a.toAsker(t, t.Translate(unreachable)+turn.BeforeThat(t))}
+		})
+	}
+	v := a.of.viewOf(t)
+	v.Asked = names(t, a.Sent)
+	a.redraw(ctx, t, a.Card(v, ""))
+	if t.ShowsCards() {
+		return a.waitOn(t, "")
+	}
+	return a.waitOn(t, t.Translate("I've asked %s.", v.Asked))
+}
+
+// toAsker is a message to who asked.
+func (a *approval) toAsker(t *turn.Turn, said string) *activity.Activity {
+	m := t.Message(said)
+	if person := turn.PrivateTo(t); person != "" {
+		m.Target(person)
+	}
+	return m
+}
+
 // waitOn says something, unless it is empty, and waits on.
 func (a *approval) waitOn(t *turn.Turn, said string) (turn.Next, error) {
 	if said == "" {
 		return turn.WaitOn(t, a)
 	}
-	m := t.Message(said)
-	if person := turn.PrivateTo(t); person != "" {
-		m.Target(person)
-	}
-	return turn.WaitOn(t, a, m)
+	return turn.WaitOn(t, a, a.toAsker(t, said))
 }
 
 const unreachable texts.Text = "I can't reach enough people who may approve this, so I didn't do it."

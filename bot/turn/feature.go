@@ -395,12 +395,26 @@ const ownRun = "planbot/own"
 // begins if need be. Its turn can send messages. A record with the same key in the same conversation is submitted once
 // in 24 hours. It returns the id of the conversation. Errors: those of [Engine.Notify].
 func SubmitTo(ctx context.Context, t *Turn, to actions.Recipient, feature, key string, fill func(Holder)) (conversation string, err error) {
-	here := actions.To(t.Activity)
-	to.Channel, to.Bot, to.Caller, to.Via = here.Channel, here.Bot, here.Caller, here.Conversation
-	p := &post{Notice: actions.Notice{To: to, Key: feature + "\n" + key, Run: ownRun}, feature: feature, fill: fill}
-	p.lead(t)
+	p := postTo(t, to)
+	p.Key, p.Run, p.feature, p.fill = feature+"\n"+key, ownRun, feature, fill
 	_, err = t.engine.notify(ctx, p)
 	return p.To.Conversation, err
+}
+
+// Reach finds the conversation of [SubmitTo], and submits nothing.
+func Reach(ctx context.Context, t *Turn, to actions.Recipient) (conversation string, err error) {
+	p := postTo(t, to)
+	err = t.engine.address(ctx, p)
+	return p.To.Conversation, err
+}
+
+// postTo begins what goes to another conversation of the turn's channel.
+func postTo(t *Turn, to actions.Recipient) *post {
+	here := actions.To(t.Activity)
+	to.Channel, to.Bot, to.Caller, to.Via = here.Channel, here.Bot, here.Caller, here.Conversation
+	p := &post{Notice: actions.Notice{To: to}}
+	p.lead(t)
+	return p
 }
 
 // MemberOf returns a member of one of the bot's conversations on the turn's channel; "": the turn's. id is that of their
