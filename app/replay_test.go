@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -27,6 +28,8 @@ import (
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/fakemodel"
 )
+
+var many = flag.Int("turns", 1000, "how many turns TestReplay/much replays")
 
 // warehouse is a bot whose model follows the rules that it reads in the prompt.
 type warehouse struct {
@@ -493,7 +496,7 @@ func TestReplay(t *testing.T) {
 	})
 	t.Run("much", func(t *testing.T) {
 		t.Parallel()
-		const times = 5
+		times := *many / 200
 		many := t.TempDir()
 		for n := range times {
 			files, _ := filepath.Glob(filepath.Join(dir, "*.turns.jsonl"))
@@ -574,13 +577,15 @@ func TestReplayOfBadRecordings(t *testing.T) {
 		code    int
 		want    string
 	}{
+		"no growth":  {newWarehouse(), strings.ReplaceAll(string(whole), `"tokensIn":10`, `"tokensIn":9`), 0, "0 changed"},
+		"growth":     {newWarehouse(), strings.ReplaceAll(string(whole), `"tokensIn":10`, `"tokensIn":8`), 1, "tokens    its questions have 10 tokens, and had 8"},
 		"cut off":    {newWarehouse(), string(whole[:len(whole)-40]), 0, "line 5 is cut off"},
 		"older":      {newWarehouse(), strings.Replace(string(whole), `"version":1`, `"version":0`, 1), 0, "has format 0, and this program knows 1"},
 		"all older":  {newWarehouse(), strings.ReplaceAll(string(whole), `"version":1`, `"version":0`), cli.ExitUsage, "there is no turn to replay"},
 		"no turn":    {newWarehouse(), "{}\n[]\n" + string(whole), 0, "line 2 is no recorded turn"},
 		"of another": {other, string(whole), cli.ExitUsage, "the recording is of another bot: this one has none of its actions addStock, moveStock"},
 	} {
-		if code, out := run(of.bot, of.content); code != of.code || !strings.Contains(out, of.want) {
+		if code, out := run(of.bot, of.content, "--max-growth=20"); code != of.code || !strings.Contains(out, of.want) {
 			t.Errorf("%s: code %d, want %q in %s", name, code, of.want, out)
 		}
 	}

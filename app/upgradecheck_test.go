@@ -13,9 +13,16 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/state/inbox"
 )
+
+// vote is a pause of a feature that somebody has written.
+type vote struct {
+	turn.Pause `json:"-"`
+	N          int `json:"n"`
+}
 
 // TestUpgradeCheck says which turns that wait a build cannot finish, and changes nothing.
 func TestUpgradeCheck(t *testing.T) {
@@ -100,7 +107,9 @@ func TestUpgradeCheck(t *testing.T) {
 	}
 
 	l := newLetters(t, url) // of a newer version, one that is broken, and a dead letter
-	for id, record := range map[string]string{"newer": strings.Replace(secretNew, `"v":1`, `"v":99`, 1), "broken": `{"v":1}`} {
+	for id, record := range map[string]string{"newer": strings.Replace(secretNew, `"v":1`, `"v":99`, 1), "broken": `{"v":1}`,
+		"vote": strings.Replace(secretNew, `"phase":"planning"`, `"phase":"waiting","wait":{"for":"vote","then":"running","vote":{"n":1}}`, 1),
+	} {
 		if _, err := l.accept(id, record).Wait(t.Context(), nil, inbox.Wait{Until: time.Now().Add(time.Hour)}, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -122,9 +131,20 @@ func TestUpgradeCheck(t *testing.T) {
 		}
 		changes <- nil
 	}()
+	const noVote = "vote, 1 turn of 1 person: no feature of this build can read what it waits for"
+	if _, out := check(func(w *warehouse) {
+		w.own = func(b *Bot) {
+			b.Setup = func(cfg *bot.Config) error {
+				cfg.Features = []bot.Feature{{Name: "votes", Pauses: map[string]func() turn.Pause{"vote": func() turn.Pause { return &vote{} }}}}
+				return nil
+			}
+		}
+	}); strings.Contains(out, noVote) {
+		t.Error(out)
+	}
 	for range 5 {
 		code, out := check(same)
-		for _, want := range []string{"it has version 99, this program knows", "the record cannot be read", "dead letter, 1 turn of 1 person: the action"} {
+		for _, want := range []string{"it has version 99, this program knows", "the record cannot be read", noVote, "dead letter, 1 turn of 1 person: the action"} {
 			if code != 1 || !strings.Contains(out, want) {
 				t.Errorf("code %d, want %q in %s", code, want, out)
 			}

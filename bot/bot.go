@@ -671,6 +671,9 @@ func (b *Bot) OnNotice(name string, h Handler) {
 // HandlesNotice reports whether [Bot.OnNotice] has registered a handler of that name.
 func (b *Bot) HandlesNotice(name string) bool { return b.routes.notices[name] != nil }
 
+// Resumes reports whether a feature of the bot can read what a record waits for, see [turn.Engine.Resumes].
+func (b *Bot) Resumes(rec *turn.Record) bool { return b.engine.Resumes(rec) }
+
 // OnReaction registers a handler for reactions to messages.
 func (b *Bot) OnReaction(h Handler) { b.OnActivity("messageReaction", h) }
 

@@ -20,10 +20,11 @@ const (
 	fault    = "fault"    // no plan, or a call that cannot run
 	do       = "do"       // another call, other entities, one more or one less
 	asked    = "asked"    // a person would have to approve what ran without
+	tokens   = "tokens"   // the questions to the model grew beyond the limit
 	words    = "words"    // something else is said
 )
 
-var kinds = []string{approval, fault, do, asked, words}
+var kinds = []string{approval, fault, do, asked, tokens, words}
 
 // change is something that this build does otherwise.
 type change struct {
@@ -172,9 +173,11 @@ func compare(t *recorded, run *dryrun.Run, failure string) (all []change) {
 			add(words, "%.0f %% alike: %q became %q", 100*share, before, after)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b change) int { return rank(a.Kind) - rank(b.Kind) })
+	slices.SortStableFunc(all, byKind)
 	return all
 }
+
+func byKind(a, b change) int { return rank(a.Kind) - rank(b.Kind) }
 
 func rank(kind string) int { return slices.Index(kinds, kind) }
 

@@ -42,8 +42,9 @@ func Feature() app.Feature {
 
 type command struct {
 	Files       []string `arg:"" name:"recording" help:"folders of serve --record, or files: *.turns.jsonl, *.kept.json, one turn as .json, scenarios"`
-	FailOn      []string `name:"fail-on" default:"approval,fault,do" placeholder:"KINDS" help:"changes with which the exit code is 1; none: it never is"`
+	FailOn      []string `name:"fail-on" default:"approval,fault,do,tokens" placeholder:"KINDS" help:"changes with which the exit code is 1; none: it never is"`
 	Against     []string `sep:"none" placeholder:"NAME=VALUE" help:"another setting of models, prompts or planner; repeatable"`
+	MaxGrowth   int      `name:"max-growth" placeholder:"PERCENT" help:"a turn whose questions have more tokens than recorded, by more than this, is a change; 0: never"`
 	Follow      string   `oneof:"recorded,new" default:"recorded" help:"new: a turn finds what this build would have said before it"`
 	Markdown    string   `type:"path" placeholder:"FILE" help:"also write a summary for a pull request"`
 	JUnit       string   `name:"junit" type:"path" placeholder:"FILE" help:"also write the results as JUnit's XML"`
@@ -64,7 +65,7 @@ func (command) Help() string {
 		"nothing is called or sent. Where a plan needs a result that was never recorded, the turn ends there. " +
 		"The bot is made as serve makes it, on state of its own: its Setup runs. " +
 		"Changes, the worst first: approval (would not be asked any more), fault (no plan, or a call that cannot run), " +
-		"do (other calls or entities), asked (an approval is new), words (something else is said). " +
+		"do (other calls or entities), asked (an approval is new), tokens (more than --max-growth allows), words (something else is said). " +
 		"Exit code 0: nothing of --fail-on; 1: there is something; 2: the settings are wrong, or nothing could be replayed; " +
 		"3: it was stopped, such as by a model that is away. A report has what people said: look before you share it."
 }
@@ -150,6 +151,9 @@ func (c *command) check() error {
 		if kind != "none" && !slices.Contains(kinds, kind) {
 			faults = append(faults, fmt.Errorf("--fail-on: %q is none of %s and none", kind, strings.Join(kinds, ", ")))
 		}
+	}
+	if c.MaxGrowth < 0 {
+		faults = append(faults, errors.New("--max-growth: must not be negative"))
 	}
 	if c.Concurrency < 1 {
 		faults = append(faults, errors.New("--concurrency: has to be at least 1"))
@@ -253,7 +257,7 @@ func (r *replay) open(planner turn.Planner) error {
 // fingerprint changes with the program, with what it asks a model, and with what is asked for.
 func (r *replay) fingerprint(planner turn.Planner) string {
 	sum := sha256.New()
-	fmt.Fprintln(sum, r.Against, r.Follow)
+	fmt.Fprintln(sum, r.Against, r.Follow, r.MaxGrowth)
 	if own, err := os.Executable(); err == nil {
 		if raw, err := os.Open(own); err == nil { //nolint:gosec // itself
 			_, _ = io.Copy(sum, raw) // a part differs as well
@@ -371,6 +375,12 @@ func (r *replay) turn(ctx context.Context, t *recorded, said **prompts.History) 
 		Changes: compare(t, run, failure), Stops: run.Stops, Took: time.Since(began),
 		Was: numbers{t.ModelCalls, t.TokensIn, t.TokensOut, t.Cost},
 		Is:  numbers{u.ModelCalls, u.PromptTokens, u.CompletionTokens, u.Cost},
+	}
+	limit := res.Was.In * (100 + r.MaxGrowth) / 100
+	if r.MaxGrowth > 0 && limit > 0 && res.Is.In > limit {
+		grown := fmt.Sprintf("its questions have %d tokens, and had %d", res.Is.In, res.Was.In)
+		res.Changes = append(res.Changes, change{tokens, grown})
+		slices.SortStableFunc(res.Changes, byKind)
 	}
 	if r.Follow == "new" {
 		if *said == nil || had == nil || len(had.Turns) == 0 {

@@ -242,6 +242,9 @@ func (j *judge) why(ctx context.Context, rec *turn.Record, a *activity.Activity)
 	} else if n != nil && n.Run != "" && !j.bot.Bot.HandlesNotice(n.Run) {
 		return "there is no handler for its notice " + n.Run
 	}
+	if !j.bot.Bot.Resumes(rec) {
+		return "no feature of this build can read what it waits for"
+	}
 	if rec.Run == nil || rec.Run.Progress == nil {
 		return ""
 	}

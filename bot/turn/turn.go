@@ -331,7 +331,7 @@ func doPhase(ctx context.Context, t *Turn) (Next, error) {
 // resumeWait continues a record that waited.
 func resumeWait(ctx context.Context, t *Turn) (Next, error) {
 	w, p := t.rec.Wait, pauseOf(t)
-	if p == nil && len(w.Pauses) > 0 || p == nil && w.overForPerson() {
+	if !t.engine.Resumes(&t.rec) {
 		return Next{}, &deadLetter{reason: fmt.Sprintf("this bot has no feature that waits for %.40q", w.For)}
 	}
 	t.rec.Wait = nil
