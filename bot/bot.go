@@ -34,6 +34,7 @@ import (
 	"github.com/planbot-go/planbot/bot/privacy"
 	"github.com/planbot-go/planbot/bot/quota"
 	"github.com/planbot-go/planbot/bot/signin"
+	"github.com/planbot-go/planbot/bot/stop"
 	"github.com/planbot-go/planbot/bot/summary"
 	"github.com/planbot-go/planbot/bot/teams"
 	"github.com/planbot-go/planbot/bot/traces"
@@ -178,7 +179,7 @@ type Config struct {
 	// FilteredText is what the bot says when the model provider's content filter or Moderation stops a
 	// turn. "": a default sentence that says so.
 	FilteredText string
-	// CommandsOff are the built-in commands that the bot does not have: any of /reset, /mydata, /forget
+	// CommandsOff are the built-in commands that the bot does not have: any of /stop, /reset, /mydata, /forget
 	// and /signout, which is there if actions need tokens. A person who types one is told that it is
 	// off, unless [Bot.OnCommand] replaces it.
 	CommandsOff []string
@@ -274,7 +275,7 @@ const (
 	maxApproval = 720 * time.Hour
 )
 
-// New returns a bot. Its built-in routes (welcome, help, /reset, /mydata, /forget, /signout) come after any
+// New returns a bot. Its built-in routes (welcome, help, /stop, /reset, /mydata, /forget, /signout) come after any
 // that you register. One error reports every fault in cfg.
 func New(cfg Config) (*Bot, error) {
 	var faults []error
@@ -350,7 +351,7 @@ func New(cfg Config) (*Bot, error) {
 		}
 	}
 	for _, command := range cfg.CommandsOff {
-		if !slices.Contains([]string{resetCommand, dataCommand, forgetCommand, signOutCommand}, command) {
+		if !slices.Contains([]string{resetCommand, dataCommand, forgetCommand, signOutCommand, stop.Command}, command) {
 			faults = append(faults, fmt.Errorf("CommandsOff: there is no built-in command %q", command))
 		}
 	}
@@ -489,6 +490,9 @@ func (b *Bot) features() ([]Feature, error) {
 	}
 	if b.cfg.Summarize != nil {
 		all = append(all, summary.New(b.cfg.Summarize, b.cfg.HistoryTurns))
+	}
+	if !slices.Contains(b.cfg.CommandsOff, stop.Command) {
+		all = append(all, stop.New(func() bool { return slices.Contains(b.routes.commands, stop.Command) }))
 	}
 	if !b.cfg.AsksNobody {
 		all = append(all, approvals.New(b.cfg.Actions, b.cfg.Approvers, b.cfg.ApprovalTimeout))

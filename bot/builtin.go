@@ -12,6 +12,7 @@ import (
 	"github.com/planbot-go/planbot/bot/approvals"
 	"github.com/planbot-go/planbot/bot/privacy"
 	"github.com/planbot-go/planbot/bot/signin"
+	"github.com/planbot-go/planbot/bot/stop"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/lazy"
 	"github.com/planbot-go/planbot/internal/texts"
@@ -39,6 +40,7 @@ func (b *builtins) routes() []route {
 		{func(t *Turn) bool { return t.Activity.Type == activity.InstallationUpdate }, upgraded},
 		{isCommand("help"), b.help},
 		{begins("/help"), b.help},
+		{begins(stop.Command), b.unlessOff(stop.Command, b.unknown)}, // unless it is off, its feature takes it before any route
 		{isCommand(resetCommand), b.unlessOff(resetCommand, b.reset)},
 		{begins(resetCommand), b.unlessOff(resetCommand, standsAlone(resetCommand))},
 		{isCommand(dataCommand), b.unlessOff(dataCommand, b.privacy.Show)},
@@ -198,6 +200,7 @@ func (b *builtins) unknown(ctx context.Context, t *Turn) error {
 // commandList lists the commands.
 func (b *builtins) commandList(t *Turn) string {
 	listed := slices.DeleteFunc([]listedCommand{
+		{stop.Command, "stops what I'm doing for you"},
 		{resetCommand, "clears our conversation"},
 		{dataCommand, "shows what I keep about you, in a personal chat"},
 		{memoryCommand, "shows what you asked me to remember, in a personal chat"},

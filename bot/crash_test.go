@@ -57,6 +57,7 @@ func places(steps int) []place {
 type world struct {
 	shares bool // book changes state of the whole bot, the person and the conversation
 	bare   bool // no feature is in the bot
+	stops  bool // the person stops it while book runs
 }
 
 // crashes is a person who sends one message to a bot whose processes die, one after another,
@@ -75,6 +76,8 @@ type crashes struct {
 	sent  []string // the texts that the channel took
 	steps []string // what the first process did
 	next  chan struct{}
+
+	stopped bool // a process took the stop
 }
 
 // mortal is one process. Nothing that it still does after its death reaches anybody.
@@ -221,6 +224,10 @@ func (c *crashes) begin() *mortal {
 	acts := actions.New()
 	lists.Register(acts)
 	actions.Add(acts, "book", "Books", func(ctx context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
+		if c.stops && m.first {
+			c.stopped = c.send(m, stopBody)
+			time.Sleep(3 * time.Second)
+		}
 		if !c.shares {
 			return actions.Done, nil
 		}
@@ -257,10 +264,18 @@ func (c *crashes) begin() *mortal {
 	return m
 }
 
+// fromMia is what Mia says in her chat.
+func fromMia(id, text string) string {
+	return `{"type":"message","id":"` + id + `","channelId":"msteams","serviceUrl":"http://127.0.0.1:1/","text":"` + text + `",` +
+		`"from":{"id":"29:mia"},"recipient":{"id":"28:bot"},"conversation":{"id":"a:mia","conversationType":"personal","tenantId":"t1"}}`
+}
+
+var goBody, stopBody = fromMia("activity-1", "go"), fromMia("activity-2", "/stop")
+
 // deliver is one delivery of the message, and whether it was acknowledged.
-func (c *crashes) deliver(to *mortal) bool {
-	body := cmp.Or(c.body, `{"type":"message","id":"activity-1","channelId":"msteams","serviceUrl":"http://127.0.0.1:1/","text":"go",`+
-		`"from":{"id":"29:mia"},"recipient":{"id":"28:bot"},"conversation":{"id":"a:mia","conversationType":"personal","tenantId":"t1"}}`)
+func (c *crashes) deliver(to *mortal) bool { return c.send(to, cmp.Or(c.body, goBody)) }
+
+func (c *crashes) send(to *mortal, body string) bool {
 	r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1:3978/api/messages", strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	r = r.WithContext(context.WithValue(c.t.Context(), http.LocalAddrContextKey, net.Addr(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 3978})))
@@ -295,6 +310,9 @@ func liveWith(t *testing.T, in world, deaths ...place) (sent []string, died int,
 				quiet = true
 			}
 			taken = taken || c.deliver(m) // as the channel does
+			if c.stops && !c.stopped {
+				c.stopped, quiet = c.send(m, stopBody), false
+			}
 		}
 		var entries []audit.Entry
 		must(t, audit.Read(t.Context(), server, time.Time{}, func(e audit.Entry) error {
@@ -311,7 +329,7 @@ func liveWith(t *testing.T, in world, deaths ...place) (sent []string, died int,
 			}
 		}
 		sent, died, steps = append(sent, c.sent...), c.died, c.steps
-		if !in.bare && died < 3 && (len(entries) != 1 || entries[0].Action != "book" || entries[0].Outcome != "ok") {
+		if !in.bare && !in.stops && died < 3 && (len(entries) != 1 || entries[0].Action != "book" || entries[0].Outcome != "ok") {
 			t.Errorf("with deaths %v the audit is %+v", deaths, entries)
 		}
 	})
@@ -322,7 +340,7 @@ func liveWith(t *testing.T, in world, deaths ...place) (sent []string, died int,
 // after its first request would be one before it.
 func warm(t *testing.T, server *state.Store, in world) {
 	t.Helper()
-	in.bare = true
+	in.bare, in.stops = true, false
 	c := &crashes{t: t, server: server, world: in, next: make(chan struct{}, 100), body: `{"type":"message","id":"activity-0","channelId":"msteams",` +
 		`"serviceUrl":"http://127.0.0.1:1/","text":"go","from":{"id":"29:otto"},"recipient":{"id":"28:bot"},"conversation":{"id":"a:otto","conversationType":"personal","tenantId":"t1"}}`}
 	m := c.begin()

@@ -176,8 +176,8 @@ func TestStopWhileACommandRuns(t *testing.T) {
 		mia.Say("Close it")
 		time.Sleep(2 * time.Second)
 		kit.Connector.PressStop("a:Mia")
-		mia.Expect("I stopped. Before that I did: Search tickets.")
-		expectWire(t, kit, "informative Searching tickets", "informative Read 3 of 12 files", "message I stopped. Before that I did: Search tickets.")
+		mia.Expect("I stopped. Before that I did: Search tickets. I did not do this: Close a ticket.")
+		expectWire(t, kit, "informative Searching tickets", "informative Read 3 of 12 files", "message I stopped. Before that I did: Search tickets. I did not do this: Close a ticket.")
 	})
 }
 

@@ -265,8 +265,20 @@ func (a *approval) close(ctx context.Context, t *turn.Turn, of *activity.Activit
 
 // drop says elsewhere that nobody waits for it any more, and because of whom.
 func (a *approval) drop(ctx context.Context, t *turn.Turn, of *activity.Activity, who activity.Account) error {
-	a.Decision = &decision{Withdrawn: true, By: cmp.Or(who.Name, who.ID), At: time.Now().UTC().Truncate(time.Second)}
+	a.withdraw(who, "")
 	return a.close(ctx, t, of)
+}
+
+func (a *approval) withdraw(who activity.Account, click string) {
+	at := time.Now().UTC().Truncate(time.Second)
+	a.Decision = &decision{Withdrawn: true, By: cmp.Or(who.Name, who.ID), At: at, Click: click}
+}
+
+// Withdraw takes the question back for who asked.
+func (a *approval) Withdraw(by *activity.Activity) {
+	if a.Decision == nil {
+		a.withdraw(by.From, by.ID)
+	}
 }
 
 // Dropped is called when the record that waited was dropped.

@@ -116,6 +116,13 @@ func (q *question) Answer(v view, c click, now time.Time) (refusal string) {
 	return ""
 }
 
+// Withdraw declines to answer.
+func (q *question) Withdraw(by *activity.Activity) {
+	if q.Given == nil {
+		q.Given = &turn.Given{Declined: true, At: time.Now().UTC().Truncate(time.Second), Click: by.ID}
+	}
+}
+
 // values reads the inputs of the card. A refusal says which one does not fit its field.
 func (q *question) values(v view, inputs map[string]json.RawMessage) (values map[string]any, refusal string) {
 	values = map[string]any{}

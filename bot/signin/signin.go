@@ -313,6 +313,13 @@ func (s *signIn) Ask(ctx context.Context, t *turn.Turn, _ string) (*activity.Act
 	return m, nil
 }
 
+// Withdraw cancels it.
+func (s *signIn) Withdraw(*activity.Activity) {
+	if s.Outcome == "" {
+		s.Outcome, s.Tried = cancelled, time.Now().UTC().Truncate(time.Millisecond)
+	}
+}
+
 // Resume acts on the outcome.
 func (s *signIn) Resume(ctx context.Context, t *turn.Turn) (turn.Next, error) {
 	came := s.Outcome

@@ -141,6 +141,7 @@ type Engine struct {
 	secrets  sync.Map // record id -> string: see [Hide]
 	watchers []func(Event)
 	newer    newer
+	halts    halts
 	files    *files.Files
 	pauses   map[string]func() Pause // of all features, by the name of the member that keeps them
 
@@ -551,6 +552,9 @@ func (e *Engine) Prepare(ctx context.Context, t *Turn) error {
 		if err := f.Accept(ctx, t); err != nil {
 			return fmt.Errorf("feature %s: %w", f.Name, err)
 		}
+	}
+	if t.Text != files.Said(t.Activity) {
+		t.rec.Text = t.Text
 	}
 	return nil
 }

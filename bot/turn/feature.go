@@ -36,7 +36,7 @@ type Feature struct {
 	// Hides sees what comes in before it is stored or logged, and may take a secret out of the activity, see [Hide].
 	// stored says that a turn is about to be stored for what is first answered at once.
 	Hides func(t *Turn, stored bool)
-	// Accept is called before a turn is stored, and may change its activity. An error refuses the request.
+	// Accept is called before a turn is stored, and may change its activity and its text. An error refuses the request.
 	Accept func(ctx context.Context, t *Turn) error
 	// Begin is called before a turn plans for the first time, and again if it runs again.
 	Begin func(ctx context.Context, t *Turn) error

@@ -35,6 +35,9 @@ func (x *execution) makePlan(ctx context.Context) (Next, error) {
 	if requestOf(x.Turn) != nil {
 		return planRequest(ctx, x.Turn)
 	}
+	if x.halt.isStopped() {
+		return Next{}, stream.ErrStopped
+	}
 	come, tells, err := x.readAttachments(ctx)
 	if err != nil || tells {
 		return come, err
@@ -57,7 +60,7 @@ func (x *execution) nextPlan(ctx context.Context) error {
 		return &LimitError{Limit: limitSays} // nothing that the model writes could be sent
 	}
 	p, err := x.planForAuthor(ctx)
-	if x.stream.Stopped() {
+	if isHalted(x.Turn) {
 		return stream.ErrStopped
 	}
 	if err != nil {
@@ -105,7 +108,7 @@ func (x *execution) planForAuthor(ctx context.Context) (p plan.Plan, err error) 
 			return p, err
 		}
 		p, err = x.askPlanner(ctx)
-		if !first || ctx.Err() != nil || x.stream.Stopped() {
+		if !first || ctx.Err() != nil || isHalted(x.Turn) {
 			return p, err
 		}
 		changed, fault := followQueue(ctx, x.Turn)
@@ -130,6 +133,7 @@ func (x *execution) askPlanner(ctx context.Context) (p plan.Plan, err error) {
 	defer func() { end(err) }()
 	ctx, cancel := x.stream.Planning(ctx)
 	defer cancel()
+	x.halt.planning(cancel)
 	x.does(thinking, false)
 	defer x.does("", false)
 	defer x.stream.EndDraft()
@@ -151,7 +155,7 @@ func (x *execution) runCommands(ctx context.Context) (Next, error) {
 		return Next{}, err
 	}
 	for !p.Done() {
-		if x.stream.Stopped() {
+		if isHalted(x.Turn) {
 			return Next{}, stream.ErrStopped
 		}
 		command := x.say

@@ -235,7 +235,7 @@ func remember(t *Turn, texts ...string) {
 	switch {
 	case t.withheld != "":
 		note = t.withheld
-	case t.stream.Stopped():
+	case isHalted(t):
 		note = "[The person stopped the answer here.]"
 	case p != nil:
 		note = p.Note()

@@ -121,6 +121,7 @@ func openTurn(e *Engine, lease *inbox.Lease) (*Turn, error) {
 		return nil, errors.Join(err, fault)
 	}
 	t := e.newTurn(a)
+	t.queued = true
 	useRecord(t, rec)
 	return t, errors.Join(err, fault)
 }

@@ -44,6 +44,8 @@ type Turn struct {
 	stream *stream.Stream
 	listed bool   // the conversation is one of the person's places
 	secret string // see [Hide]
+	queued bool   // it stood in the queue before this process began with it
+	halt   halt
 
 	localsMu sync.Mutex
 	locals   []local // what features keep of it in this process
@@ -101,6 +103,7 @@ func (t *Turn) run(ctx context.Context) (more bool) {
 	if t.rec.Phase == planning && t.rec.Run == nil && t.lease.Tries() == 0 {
 		t.engine.countFor(t.ID, CountWaits, "", max(time.Since(t.rec.Accepted), 0)) // the clocks of replicas differ
 	}
+	defer unwatchHalt(t)
 	ctx, end := t.step(ctx, StepTurn)
 	tries := t.lease.Tries() // the lease moves on
 	more, err := t.try(ctx)
@@ -205,7 +208,7 @@ func (t *Turn) begin(ctx context.Context) error {
 			return nil
 		}
 	}
-	if err := noteTargetedClick(ctx, t); err != nil {
+	if err := cmp.Or(noteTargetedClick(ctx, t), watchHalt(ctx, t)); err != nil {
 		return err
 	}
 	if !t.rec.Stateless && t.rec.Notice == nil && !forgotten.Peek(t) {
@@ -358,43 +361,6 @@ func stopPlan(ctx context.Context, t *Turn, stop *stopError) (Next, error) {
 		return goOnTo(done), nil
 	}
 	return goOnTo(done), t.Tell(ctx, stop.say)
-}
-
-// haltTurn ends a turn that the person stopped. The history keeps what they read. They are told only if
-// something was done.
-func haltTurn(ctx context.Context, t *Turn) (Next, error) {
-	zerolog.Ctx(ctx).Info().Msg("the person stopped the turn")
-	shown := t.stream.Abandon()
-	if p := pauseOf(t); p != nil {
-		p.Failed(t)
-	}
-	if t.rec.Remembered && len(t.Rounds) > 0 {
-		takeBack(t)
-	}
-	t.rec.Outbox, t.rec.Wait = nil, nil
-	if t.docs.scopes != nil && !t.rec.Stateless && (t.rec.Run != nil || len(t.Rounds) > 0) {
-		var said []string
-		if shown != "" {
-			said = append(said, shown)
-		}
-		remember(t, said...)
-	}
-	did := BeforeThat(t)
-	t.rec.Run = nil
-	speakAgain(t)
-	if did == "" {
-		return goOnTo(done), nil
-	}
-	return goOnTo(done), t.Tell(ctx, t.Translate("I stopped.")+did)
-}
-
-// speakAgain gives up the message that the person stopped, so that the turn can say how it ended.
-func speakAgain(t *Turn) {
-	t.stream.Abandon()
-	if t.rec.Stream != nil {
-		t.rec.Stream.State = stream.Over
-	}
-	t.stream.SpeakAgain()
 }
 
 // end finishes the record, or leaves it waiting.
@@ -906,7 +872,7 @@ func (t *Turn) Plan(ctx context.Context) error {
 		t.rec.Text = t.Text
 	}
 	for _, f := range t.engine.cfg.Features {
-		if f.Begin == nil {
+		if f.Begin == nil || t.halt.before {
 			continue
 		}
 		if err := f.Begin(ctx, t); err != nil {

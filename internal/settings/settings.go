@@ -134,7 +134,7 @@ type Settings struct {
 	TenantTokens int `env:"BOT_TENANT_TOKENS_PER_DAY" else:"no limit" help:"the same for all people of a tenant"`
 
 	FilteredText    string        `env:"BOT_FILTERED_TEXT" else:"one sentence" help:"reply when a filter stops a turn"`
-	CommandsOff     []string      `env:"BOT_COMMANDS_OFF" oneof:"/reset,/mydata,/forget,/signout" help:"built-in commands to switch off: /reset, /mydata, /forget, /signout, comma separated"`
+	CommandsOff     []string      `env:"BOT_COMMANDS_OFF" oneof:"/stop,/reset,/mydata,/forget,/signout" help:"built-in commands to switch off: /stop, /reset, /mydata, /forget, /signout, comma separated"`
 	Feedback        bool          `env:"BOT_FEEDBACK" help:"true: ask in Teams what people think of replies"`
 	PictureHosts    []string      `env:"BOT_PICTURE_HOSTS" else:"none" help:"hosts (comma separated) from which pictures in replies may come; others become their words"`
 	Stream          string        `env:"BOT_STREAM" oneof:"auto,true,false" else:"auto: true without an app id, else false" help:"true: show in personal chats what the bot is doing, and answers while the model writes them"`

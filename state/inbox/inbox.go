@@ -474,6 +474,19 @@ func (i *Inbox) Remember(ctx context.Context, q state.Key, duplicate, id string)
 	return i.all(ctx, doing, rememberScript.Call(seen(q, duplicate)).Add(id, seconds(i.cfg.DuplicateFor)))
 }
 
+// Remembered returns the id of the record to which deliveries with this [Duplicate.ID] belong. "": none is known.
+func (i *Inbox) Remembered(ctx context.Context, q state.Key, duplicate string) (id string, err error) {
+	const doing = "look for a delivery"
+	if err := q.Err(); err != nil {
+		return "", fmt.Errorf("%s: %w", doing, err)
+	}
+	c := rdb.Plain("mget", seen(q, duplicate))
+	if err := i.all(ctx, doing, c); err != nil || !c.List().Has(0) {
+		return "", err
+	}
+	return c.List().Text(0), nil
+}
+
 // Depth counts the records in all queues now, including those being worked on. [Stats] has the
 // count of the last sweep.
 func (i *Inbox) Depth(ctx context.Context) (int, error) {
