@@ -314,9 +314,9 @@ func TestMyDataWithWhatCannotBeRead(t *testing.T) {
 func TestCommandsThatAreOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := setup(t, func(c *bot.Config) { c.CommandsOff = []string{"/reset", "/mydata", "/forget"} })
+		b := setup(t, func(c *bot.Config) { c.CommandsOff = []string{"/stop", "/reset", "/mydata", "/forget"} })
 		b.makeList("mine", nil)
-		for _, text := range []string{"/reset", "/mydata", "/forget", "/forget yes"} {
+		for _, text := range []string{"/stop", "/reset", "/mydata", "/forget", "/forget yes"} {
 			command, _, _ := strings.Cut(text, " ")
 			b.tell(event{"text": text}, command+" is switched off here.")
 		}
