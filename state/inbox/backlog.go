@@ -3,7 +3,7 @@ package inbox
 import "sync"
 
 // backlog counts the records in all queues. It combines the count of the last sweep with what this
-// process has done since. The count is exact if this is the only process, and up to a second late
+// process has done since. The count is exact if this is the only process, and up to five seconds late
 // about others. It costs no round trip.
 type backlog struct {
 	mu    sync.Mutex

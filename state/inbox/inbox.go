@@ -53,8 +53,8 @@ type Config struct {
 	Patience time.Duration
 	// DuplicateFor is how long a delivery and its answer are remembered. 0: 30 minutes.
 	DuplicateFor time.Duration
-	// MaxWaiting limits the records in all queues. The count is exact for this inbox and about a
-	// second old for other replicas. 0: 10000.
+	// MaxWaiting limits the records in all queues. The count is exact for this inbox and a
+	// few seconds old for other replicas. 0: 10000.
 	MaxWaiting int
 	// MaxWaitingPerQueue limits the records in one queue. 0: 256.
 	MaxWaitingPerQueue int
@@ -106,6 +106,7 @@ type Inbox struct {
 	owner   string // identifies this process
 	callers atomic.Uint64
 	leases  *leases
+	looks   looks
 
 	backlog backlog
 
@@ -265,7 +266,7 @@ type Receipt struct {
 
 // Wait says what a record outside its queue waits for. The zero Wait needs an [Inbox.Wake].
 type Wait struct {
-	Until    time.Time // when it returns to its queue on its own, within about a second; zero: never
+	Until    time.Time // when it returns to its queue on its own, within about five seconds; zero: never
 	Operator bool      // it is a dead letter: [Inbox.Dead] lists it
 	About    []byte    // the caller's summary, so that a listing need not read whole records
 }
@@ -330,6 +331,7 @@ func (i *Inbox) Accept(ctx context.Context, e Entry) (Receipt, error) {
 	sent := i.leases.now()
 	err = i.do(ctx, doing, calls...)
 	reply := c.List()
+	i.expect(e.Queue, e.Wait)
 	if free && queues {
 		i.backlog.entered(c.Err == nil && reply.Int(0) <= 2)
 	}
@@ -364,6 +366,13 @@ func (i *Inbox) Accept(ctx context.Context, e Entry) (Receipt, error) {
 		return Receipt{}, err
 	}
 	return receipt, nil // an unusable scope says so in Err
+}
+
+// expect has a record that waits return in time. Another replica that has to do it is a few seconds late for a short wait.
+func (i *Inbox) expect(q state.Key, w *Wait) {
+	if w != nil && !w.Until.IsZero() {
+		i.looks.expect(q.Partition(), i.leases.now()+time.Until(w.Until))
+	}
 }
 
 // acceptCall builds the KEYS and ARGV of accept.lua. An entry without Duplicates is remembered by

@@ -318,6 +318,7 @@ func (l *Lease) end(ctx context.Context, doing string, record []byte, w *Wait, a
 	defer func() { i.backlog.left(err == nil) }()
 	sent := i.leases.now()
 	_ = i.do(ctx, doing, calls...) // the error is in c.Err
+	i.expect(l.queue, w)
 	if c.Err != nil {
 		own.Unknown()
 		return false, rdb.Explain(ctx, doing, c.Err)
@@ -371,6 +372,7 @@ func (l *Lease) Release(ctx context.Context, after time.Duration) error {
 	i.leases.drop(l)
 	r := release{l.queue, l.owner, max(after, 0)}
 	c := r.call()
+	i.looks.expect(l.queue.Partition(), i.leases.now()+r.after)
 	if err := i.all(ctx, doing, c); err != nil {
 		i.leases.owe(r)
 		return err

@@ -29,6 +29,9 @@ const (
 	sweepLimit = 100
 	hurryLimit = 1000
 
+	// lookEvery is how often a sweep looks at all partitions. Between that it looks where it knows that something is due.
+	lookEvery = 4 * time.Second
+
 	// sweepWithin limits one sweep.
 	sweepWithin = 2 * time.Second
 
@@ -105,7 +108,39 @@ func (i *Inbox) read(ctx context.Context, client rdb.Reader, lists []string, rea
 	}
 }
 
-// sweeper checks all queues about every second. Every replica runs one.
+// looks is when to look at partitions, by the clock of leases. The zero value: at all of them, now.
+type looks struct {
+	mu   sync.Mutex
+	all  time.Duration
+	next [rdb.Partitions]time.Duration
+}
+
+// expect has a partition looked at no later than then: something may be due there.
+func (l *looks) expect(p int, then time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.next[p] = min(l.next[p], then)
+}
+
+// take returns the partitions to look at by now, and whether these are all.
+func (l *looks) take(now time.Duration, urgent bool) (due []int, all bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all = urgent || l.all <= now
+	if all {
+		l.all = now + lookEvery
+	}
+	for p := range l.next {
+		if all || l.next[p] <= now {
+			due = append(due, p)
+			l.next[p] = now + maxSleep // until something is expected earlier
+		}
+	}
+	return due, all
+}
+
+// sweeper checks all queues every four seconds, and about every second those of partitions where something is due.
+// Every replica runs one.
 type sweeper struct {
 	in     *Inbox
 	poked  chan struct{}
@@ -114,7 +149,7 @@ type sweeper struct {
 	away    [rdb.Partitions]bool          // the last sweep got no reply
 	patient [rdb.Partitions]time.Duration // until then leave leased queues alone, because their owners may still renew
 	depth   [rdb.Partitions]int64
-	next    time.Duration // time until something is due
+	next    time.Duration // time until something is due in what the last sweep looked at
 }
 
 // hurry makes the sweeper look at once for queues that nobody has and whose names may have got lost
@@ -169,17 +204,21 @@ func sleep(ctx context.Context, changed, poked <-chan struct{}, d time.Duration)
 func (s *sweeper) sweep(ctx context.Context) {
 	from := s.in.backlog.now()
 	limit, look := sweepLimit, time.Duration(0)
-	if s.in.leases.now() < time.Duration(s.urgent.Load()) {
+	now := s.in.leases.now()
+	urgent := now < time.Duration(s.urgent.Load())
+	if urgent {
 		limit, look = hurryLimit, ahead
 	}
+	// An in-process server says when something changed, and not where.
+	due, all := s.in.looks.take(now, urgent || s.in.db.Server() != nil)
 	each := rdb.Partitions
 	if s.in.db.Clusters {
 		each = 1
 	}
 	var calls []*rdb.Call
-	for first := 0; first < rdb.Partitions; first += each {
+	for some := range slices.Chunk(due, each) {
 		c := sweepScript.Call()
-		for p := first; p < first+each; p++ {
+		for _, p := range some {
 			c.AddKeys(shared(p, "leases"), shared(p, "depth"), shared(p, "timers"))
 		}
 		c.Add(limit, look.Milliseconds())
@@ -187,13 +226,17 @@ func (s *sweeper) sweep(ctx context.Context) {
 	}
 	s.exec(ctx, calls)
 	var work []*rdb.Call
-	var waiting int64
 	s.next = maxSleep
-	for p := range rdb.Partitions {
-		work = append(work, s.swept(p, calls[p/each], p%each, look)...)
-		waiting += s.depth[p]
+	for n, p := range due {
+		work = append(work, s.swept(p, calls[n/each], n%each, look)...)
 	}
-	s.in.backlog.counted(waiting, from)
+	if all {
+		var waiting int64
+		for _, depth := range s.depth {
+			waiting += depth
+		}
+		s.in.backlog.counted(waiting, from)
+	}
 	s.exec(ctx, work)
 	for _, c := range work {
 		if c.Err != nil && !rdb.IsUnavailable(c.Err) {
@@ -214,6 +257,7 @@ func (s *sweeper) exec(ctx context.Context, calls []*rdb.Call) {
 func (s *sweeper) swept(p int, c *rdb.Call, n int, look time.Duration) (work []*rdb.Call) {
 	if c.Err != nil {
 		s.away[p], s.next = true, 0
+		s.in.looks.expect(p, 0)
 		return nil
 	}
 	now := s.in.leases.now()
@@ -223,7 +267,9 @@ func (s *sweeper) swept(p int, c *rdb.Call, n int, look time.Duration) (work []*
 	patient := flag(now < s.patient[p])
 	reply := c.List().List(n)
 	s.depth[p] = reply.Int(0)
-	s.next = min(s.next, time.Duration(reply.Int(3))*time.Millisecond)
+	rest := time.Duration(reply.Int(3)) * time.Millisecond
+	s.next = min(s.next, rest)
+	s.in.looks.expect(p, now+rest)
 	parse := func(path string) (q state.Key, ok bool) {
 		err := q.UnmarshalText([]byte(path))
 		if err != nil {

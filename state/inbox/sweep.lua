@@ -10,17 +10,18 @@ local swept = {}
 for p = 1, #KEYS / 3 do
   local leases, depth, timers = KEYS[3 * p - 2], KEYS[3 * p - 1], KEYS[3 * p]
   local rest = 3600000
-  for _, set in ipairs({leases, timers}) do
+  local function due(set, till)
     local first = redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')
-    if first[2] then
-      rest = math.max(0, math.min(rest, first[2] - at))
+    if not first[2] then
+      return {}
     end
+    rest = math.max(0, math.min(rest, first[2] - at))
+    if tonumber(first[2]) > till then
+      return {}
+    end
+    return redis.call('ZRANGEBYSCORE', set, '-inf', till, 'LIMIT', 0, ARGV[1])
   end
-  swept[p] = {
-    tonumber(redis.call('GET', depth) or 0),
-    redis.call('ZRANGEBYSCORE', leases, '-inf', at + ARGV[2], 'LIMIT', 0, ARGV[1]),
-    redis.call('ZRANGEBYSCORE', timers, '-inf', at, 'LIMIT', 0, ARGV[1]),
-    math.ceil(rest),
-  }
+  local queues, records = due(leases, at + ARGV[2]), due(timers, at)
+  swept[p] = {tonumber(redis.call('GET', depth) or 0), queues, records, math.ceil(rest)}
 end
 return swept
