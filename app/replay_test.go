@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
@@ -294,12 +296,11 @@ func conversing(t *testing.T, p *program) (say func(conversation, text string), 
 		t.Fatal(err)
 	}
 	p.bot.Start()
-	handler, n := p.handler(), 0
+	handler := p.handler()
 	say = func(conversation, text string) {
-		n++
 		text, with, _ := strings.Cut(text, " with ")
 		raw, _ := json.Marshal(map[string]any{
-			"type": "message", "id": fmt.Sprint(n), "channelId": "msteams", "locale": "de-DE", "text": text, "serviceUrl": channel.URL, "from": map[string]any{"id": "29:mia-" + conversation},
+			"type": "message", "id": rand.Text(), "channelId": "msteams", "locale": "de-DE", "text": text, "serviceUrl": channel.URL, "from": map[string]any{"id": "29:mia-" + conversation},
 			"recipient": map[string]any{"id": "28:bot"}, "conversation": map[string]any{"id": conversation, "conversationType": "personal"},
 			"attachments": map[string][]any{"a quote": {map[string]any{
 				"contentType": "text/html", "content": `<blockquote itemtype="http://schema.skype.com/Reply"><p itemprop="preview">Oh</p></blockquote><p>` + text + `</p>`,
@@ -543,6 +544,77 @@ func TestReplayOfWhatOthersWrote(t *testing.T) {
 		if code != of.code || !strings.Contains(out, of.want) {
 			t.Errorf("code %d, want %q in %s%s", code, of.want, out, errs)
 		}
+	}
+}
+
+// TestReplayOfKeptTurns replays what the bot keeps in Redis, as long as it keeps it.
+func TestReplayOfKeptTurns(t *testing.T) {
+	t.Parallel()
+	redis, model := miniredis.RunT(t), obedient(t, nil)
+	serve := func() (p *program, say func(string, string), rest func(), approvals func() map[string]string) {
+		b := newWarehouse().bot()
+		b.features = AllFeatures()
+		s := settingsOf(b)
+		err := s.Read("--redis-url=redis://"+redis.Addr(), "--openai-base-url="+model, "--openai-model=m", "--bot-turns-keep=1h", "--bot-turns-content=true")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p = &program{Settings: s, own: b, log: zerolog.New(io.Discard)}
+		say, rest, approvals = conversing(t, p)
+		return p, say, rest, approvals
+	}
+	end := func(p *program) {
+		if err := p.bot.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		p.close()
+	}
+	replay := func(marks []actions.Option, code int, want string) {
+		t.Helper()
+		w := newWarehouse()
+		w.marks["orderGoods"] = marks
+		args := []string{"replay", "--kept", "--redis-url=redis://" + redis.Addr(), "--openai-base-url=" + model, "--openai-model=m"}
+		if is, out, errs := executeFor(t, w.bot(), "", args...); is != code || !strings.Contains(out+errs, want) {
+			t.Errorf("code %d, want %d and %q in %s%s", is, code, want, out, errs)
+		}
+	}
+	asks := []actions.Option{actions.NeedsApproval}
+
+	p, say, rest, approvals := serve()
+	say("mia", "note password=hunter22")
+	say("otto", "order bolts")
+	rest()
+	end(p)
+	replay(asks, 0, "2 turns replayed, 0 changed")
+	p, say, rest, _ = serve() // another process goes on, and does not know what the first one planned
+	for conversation, id := range approvals() {
+		say(conversation, "/approve "+id)
+	}
+	rest()
+	say("mia", "stock nuts")
+	rest()
+	end(p)
+	replay(asks, 0, "3 turns replayed, 0 changed")
+	replay(nil, 1, "approval  orderGoods")
+	for _, key := range redis.Keys() {
+		ids, _ := redis.HKeys(key) // others are no hashes
+		for _, id := range ids {
+			if row := redis.HGet(key, id); strings.HasSuffix(key, "/rows/turn_contents") && strings.Contains(row, "hunter22") {
+				t.Error("a secret is kept", row)
+			}
+		}
+	}
+	p, say, rest, _ = serve()
+	say("mia", "/forget")
+	rest()
+	say("mia", "/forget yes")
+	rest()
+	end(p)
+	replay(asks, 0, "1 turn replayed, 0 changed")
+	redis.FastForward(2 * time.Hour)
+	replay(asks, cli.ExitUsage, "there is no turn to replay")
+	if code, _, errs := executeFor(t, newWarehouse().bot(), "", "serve", "--bot-turns-content=true"); code != cli.ExitUsage || !strings.Contains(errs, "BOT_TURNS_KEEP") {
+		t.Errorf("code %d: %s", code, errs)
 	}
 }
 

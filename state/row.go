@@ -73,6 +73,21 @@ func (s *Store) FindRow(ctx context.Context, table, id string) (Row, error) {
 	return Row{ID: id, Owner: owner, Text: text, Until: time.UnixMilli(until).UTC()}, nil
 }
 
+// Rows returns the ids of the rows of a table. Some of them may end before they are found.
+func (s *Store) Rows(ctx context.Context, table string) (ids []string, err error) {
+	calls := make([]*rdb.Call, rdb.Partitions)
+	for p := range calls {
+		calls[p] = rdb.Plain("hkeys", rowKeys(table, p)[0])
+	}
+	if err := s.try(ctx, "list rows", calls...); err != nil {
+		return nil, err
+	}
+	for _, c := range calls {
+		ids = append(ids, c.List().Texts()...)
+	}
+	return ids, nil
+}
+
 // DropRow removes the row with that id. It is no error if there is none.
 func (s *Store) DropRow(ctx context.Context, table, id string) error {
 	keys := rowKeys(table, partitionOf(id))

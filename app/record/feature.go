@@ -14,17 +14,24 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/app"
+	"github.com/planbot-go/planbot/app/internal/turnlog"
 	"github.com/planbot-go/planbot/app/internal/turnview"
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bot/heads"
 	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/internal/scrub"
 	"github.com/planbot-go/planbot/internal/settings"
+	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/inbox"
 )
 
 type feature struct {
 	Dir string `env:"BOT_RECORD" name:"record" else:"none" help:"folder for what bot serve does, as scenarios and cassettes for tests"`
 
-	recorder *Recorder // nil: no recording
+	Content bool `env:"BOT_TURNS_CONTENT" needs:"BOT_TURNS_KEEP" help:"true: also keep what people said and what the bot did, without secrets, for bot replay --kept; at most 5,000 turns"`
+
+	recorder *Recorder    // nil: no recording
+	log      *turnlog.Log // of what Content keeps; nil: nothing
 }
 
 // commands join those of bot turns.
@@ -41,6 +48,12 @@ func Feature() app.Feature {
 }
 
 func (f *feature) open(p *app.Program) error {
+	if f.Content {
+		f.log = turnlog.New(turnlog.Config{Secrets: p.Settings().Secrets(), MaxPerSecond: wholePerSecond})
+		p.OnClose(f.log.Close)
+		p.Announce("content of turns", "what people say and what the bot does is kept in Redis (BOT_TURNS_CONTENT): tell people")
+		p.LogTo(io.Discard) // as below
+	}
 	if f.Dir == "" {
 		return nil
 	}
@@ -59,6 +72,10 @@ func (f *feature) open(p *app.Program) error {
 }
 
 func (f *feature) wire(_ context.Context, p *app.Program, cfg *bot.Config) error {
+	if f.log != nil {
+		cfg.Channel = f.log.Channel(cfg.Channel)
+		cfg.Features = append(cfg.Features, f.content(cfg.Store, cfg.TurnsKeep, p.Settings().Secrets()))
+	}
 	if f.recorder == nil {
 		return nil
 	}
@@ -67,6 +84,52 @@ func (f *feature) wire(_ context.Context, p *app.Program, cfg *bot.Config) error
 	cfg.Features = append(cfg.Features, f.recorder.Feature())
 	cfg.Stream = false // scenarios do not stream
 	p.WrapWebhook(func(h http.Handler) http.Handler { return f.recorder.Handler(h) })
+	return nil
+}
+
+const (
+	contents = "turn_contents" // a table
+	// maxContents limits the turns in it, maxContent one of them.
+	maxContents, maxContent = 5000, 64 << 10
+)
+
+// content keeps whole turns for that long.
+func (f *feature) content(store *state.Store, keep time.Duration, secrets []string) bot.Feature {
+	return bot.Feature{
+		Name: "contents", Keeps: "For a while, I also keep what you write and what I do, to test my new versions.",
+		Event: f.log.WatchTurn,
+		Ended: func(ctx context.Context, t *bot.Turn, e turn.Ended) {
+			if e.Own || e.Forgotten || f.log.Settle(ctx) != nil {
+				return
+			}
+			raw, ok := wholeOf(f.log, t.ID)
+			if !ok || len(raw) > maxContent {
+				return
+			}
+			row := state.Row{ID: t.ID, Owner: heads.Owner(t), Text: scrub.New(secrets...).Text(string(raw)), Until: time.Now().Add(keep)}
+			if err := store.PutRow(ctx, contents, maxContents, row); err != nil {
+				t.Log().Warn().Err(err).Msg("the content of the turn is lost")
+			}
+		},
+		Forget: func(ctx context.Context, t *bot.Turn) error { return store.DropRows(ctx, contents, heads.Owner(t)) },
+	}
+}
+
+// Kept passes the turns to each that BOT_TURNS_CONTENT keeps, as lines of JSON. One that ends in the meantime is not there.
+func Kept(ctx context.Context, store *state.Store, each func(id, line string)) error {
+	ids, err := store.Rows(ctx, contents)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		row, err := store.FindRow(ctx, contents, id)
+		switch {
+		case err == nil:
+			each(id, row.Text)
+		case !errors.Is(err, state.ErrNoRow):
+			return err
+		}
+	}
 	return nil
 }
 

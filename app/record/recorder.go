@@ -193,9 +193,21 @@ const TurnsFile = ".turns.jsonl"
 
 // whole keeps what is known of a turn that waits or is over. What came of a wait takes the place of it.
 func (r *Recorder) whole(h turnlog.Head) {
-	rec, ok := r.log.Turn(h.ID)
-	if !ok || h.Outcome == turnlog.Running || len(rec.Plans) == 0 && h.Outcome != turnlog.Failed {
+	raw, ok := wholeOf(r.log, h.ID)
+	if !ok {
 		return
+	}
+	r.change(base(h.Conversation), len(raw), func(c *conversation) {
+		c.whole = slices.DeleteFunc(c.whole, func(w wholeTurn) bool { return w.id == h.ID })
+		c.whole = append(c.whole, wholeTurn{h.ID, raw})
+	})
+}
+
+// wholeOf is a turn that waits or is over and has a plan, as one line of JSON.
+func wholeOf(log *turnlog.Log, id string) (raw []byte, ok bool) {
+	rec, ok := log.Turn(id)
+	if !ok || rec.Partial() || rec.Outcome == turnlog.Running || len(rec.Plans) == 0 && rec.Outcome != turnlog.Failed {
+		return nil, false
 	}
 	rec.After, rec.Changes, rec.Log = nil, nil, nil // nobody needs them to play it again
 	rec.Journal = slices.DeleteFunc(rec.Journal, func(s turnlog.Save) bool { return s.For == "" })
@@ -203,13 +215,7 @@ func (r *Recorder) whole(h turnlog.Head) {
 		rec.Sent[i].Activity = nil
 	}
 	raw, err := plainjson.Marshal(rec)
-	if err != nil {
-		return // it is JSON
-	}
-	r.change(base(h.Conversation), len(raw), func(c *conversation) {
-		c.whole = slices.DeleteFunc(c.whole, func(w wholeTurn) bool { return w.id == h.ID })
-		c.whole = append(c.whole, wholeTurn{h.ID, raw})
-	})
+	return raw, err == nil
 }
 
 // files writes the files of a conversation. What the scrubber learns at its end, such as a password

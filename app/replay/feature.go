@@ -24,6 +24,7 @@ import (
 	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/app/internal/dryrun"
 	"github.com/planbot-go/planbot/app/internal/turnlog"
+	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/plainjson"
@@ -41,7 +42,8 @@ func Feature() app.Feature {
 }
 
 type command struct {
-	Files       []string `arg:"" name:"recording" help:"folders of serve --record, or files: *.turns.jsonl, *.kept.json, one turn as .json, scenarios"`
+	Files       []string `arg:"" optional:"" name:"recording" help:"folders of serve --record, or files: *.turns.jsonl, *.kept.json, one turn as .json, scenarios"`
+	Kept        bool     `help:"also the turns that BOT_TURNS_CONTENT keeps in Redis (REDIS_URL or BOT_DATA_DIR)"`
 	FailOn      []string `name:"fail-on" default:"approval,fault,do,tokens" placeholder:"KINDS" help:"changes with which the exit code is 1; none: it never is"`
 	Against     []string `sep:"none" placeholder:"NAME=VALUE" help:"another setting of models, prompts or planner; repeatable"`
 	MaxGrowth   int      `name:"max-growth" placeholder:"PERCENT" help:"a turn whose questions have more tokens than recorded, by more than this, is a change; 0: never"`
@@ -109,7 +111,17 @@ func (c *command) Run(ctx context.Context, p *app.Program) error {
 	if err != nil {
 		return err
 	}
-	all := read(c.Files)
+	all := recording{}
+	if c.Kept {
+		store, err := p.OpenStore(ctx)
+		if err != nil {
+			return err
+		}
+		if err := record.Kept(ctx, store, func(id, line string) { all.readTurn("turn "+id+" of Redis", []byte(line)) }); err != nil {
+			return err
+		}
+	}
+	all.read(c.Files)
 	for _, fault := range all.faults {
 		fmt.Fprintln(p.Err(), "not replayed:", fault)
 	}
@@ -151,6 +163,9 @@ func (c *command) check() error {
 		if kind != "none" && !slices.Contains(kinds, kind) {
 			faults = append(faults, fmt.Errorf("--fail-on: %q is none of %s and none", kind, strings.Join(kinds, ", ")))
 		}
+	}
+	if len(c.Files) == 0 && !c.Kept {
+		faults = append(faults, errors.New("no recording, and no --kept"))
 	}
 	if c.MaxGrowth < 0 {
 		faults = append(faults, errors.New("--max-growth: must not be negative"))

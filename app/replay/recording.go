@@ -49,21 +49,21 @@ const (
 )
 
 // read reads files and folders. A folder has whole turns, or else scenarios.
-func read(names []string) (all recording) {
+func (r *recording) read(names []string) {
 	for _, name := range names {
 		info, err := os.Stat(name)
 		switch {
 		case err != nil:
-			all.fault("%v", err)
+			r.fault("%v", err)
 		case info.IsDir():
-			all.readFolder(name)
+			r.readFolder(name)
 		default:
-			all.readFile(name)
+			r.readFile(name)
 		}
 	}
 	at := map[string]int{}
 	var last []*recorded // what came of a turn that waited takes its place
-	for _, t := range all.turns {
+	for _, t := range r.turns {
 		if i, had := at[t.ID]; had {
 			last[i] = t
 			continue
@@ -71,9 +71,8 @@ func read(names []string) (all recording) {
 		at[t.ID] = len(last)
 		last = append(last, t)
 	}
-	all.turns = last
-	slices.SortStableFunc(all.turns, func(a, b *recorded) int { return a.At.Compare(b.At) })
-	return all
+	r.turns = last
+	slices.SortStableFunc(r.turns, func(a, b *recorded) int { return a.At.Compare(b.At) })
 }
 
 func (r *recording) fault(format string, args ...any) {

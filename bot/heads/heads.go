@@ -95,15 +95,15 @@ type heads struct {
 	keep  time.Duration
 }
 
-// owner names the turn's person in rows, by nothing but a hash.
-func owner(t *turn.Turn) string {
+// Owner names the turn's person in rows, by nothing but a hash.
+func Owner(t *turn.Turn) string {
 	sum := sha256.Sum256([]byte(turn.PersonKey(t.Activity).String()))
 	return hex.EncodeToString(sum[:16])
 }
 
 // forget removes the heads of the turn's person.
 func (h *heads) forget(ctx context.Context, t *turn.Turn) error {
-	return h.store.DropRows(ctx, table, owner(t))
+	return h.store.DropRows(ctx, table, Owner(t))
 }
 
 // ended writes the head of a turn. One that cannot be written is lost.
@@ -133,7 +133,7 @@ func (h *heads) ended(ctx context.Context, t *turn.Turn, e turn.Ended) {
 	line, err := json.Marshal(head)
 	if err == nil {
 		err = h.store.PutRow(ctx, table, maxHeads, state.Row{
-			ID: head.Turn, Owner: owner(t), Text: string(line), Until: time.Now().Add(h.keep),
+			ID: head.Turn, Owner: Owner(t), Text: string(line), Until: time.Now().Add(h.keep),
 		})
 	}
 	if err != nil {

@@ -82,8 +82,12 @@ type Record struct {
 	kept    kept   // what a save has made sure of
 	room    string // the conversation without a thread
 	clicked string // the message on which the click was that the turn is about
+	partial bool   // another process has planned
 	earlier bool   // from [Log.Restore], and nothing has happened in it since
 }
+
+// Partial reports whether another process began the turn, so that its first plans are not known.
+func (r *Record) Partial() bool { return r.partial }
 
 // NoPlan begins the [Head.Problem] of a turn of which a model's answer was refused. If the turn went well, the model
 // was asked again.
