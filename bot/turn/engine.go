@@ -748,6 +748,13 @@ const deletedMark = "deleted-"
 // deletedBy is what is kept for the messages of the person.
 func deletedBy(a *activity.Activity) string { return deletedMark + Hash(a.From.ID)[:16] }
 
+// Resumes reports whether a feature of the bot can read what a record waits for. Without one the turn becomes a dead
+// letter.
+func (e *Engine) Resumes(rec *Record) bool {
+	w := rec.Wait
+	return w == nil || w.open(e.pauses) != nil || len(w.Pauses) == 0 && !w.overForPerson()
+}
+
 // Count tells the features that something happened. id is the turn's; "": it is about no turn.
 func (e *Engine) Count(id, what, how string) { e.countFor(id, what, how, 0) }
 

@@ -72,13 +72,6 @@ func (p *Pending) Hash(ctx context.Context) (string, error) {
 	return p.call.hash, err
 }
 
-// Resumes reports whether a feature of the bot can read what a record waits for. Without one the turn becomes a dead
-// letter.
-func (e *Engine) Resumes(rec *Record) bool {
-	w := rec.Wait
-	return w == nil || w.open(e.pauses) != nil || len(w.Pauses) == 0 && !w.overForPerson()
-}
-
 // findWithin is how long [actions.Approval].Find has.
 const findWithin = 8 * time.Second
 
