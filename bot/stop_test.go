@@ -317,3 +317,34 @@ func TestStopAtEveryCrash(t *testing.T) {
 		})
 	}
 }
+
+// TestStopOfAQuestion declines it, and does not make the call that asked.
+func TestStopOfAQuestion(t *testing.T) {
+	testAsking(t, bottest.Config{Replicas: 2}, func(t *testing.T, s *asking) {
+		s.Model.Says(orders)
+		mia := s.Personal("Mia")
+		mia.On(1).Say("order it")
+		card := mia.ExpectCard("I have a question.")
+		mia.On(2).Say("/stop")
+		mia.Expect("I stopped. I did not do this: Order.")
+		s.calls(t)
+		if shown := card.Press("Decline").Body; !strings.Contains(string(shown), "You declined to answer") {
+			t.Errorf("a late click reads %s", shown)
+		}
+	})
+}
+
+// TestStopOfASignIn cancels it.
+func TestStopOfASignIn(t *testing.T) {
+	testSignIn(t, bottest.Config{}, func(t *testing.T, s *signing) {
+		s.Model.Says(plan(do("readMail", `{}`), say("Read.")))
+		mia := s.Personal("Mia")
+		mia.Say("read my mail")
+		wantCard(t, mia.Next(), "graph")
+		mia.Say("/stop")
+		mia.Expect("OK, I won't do this: Read mail.")
+		s.ran(t)
+		mia.Say("/stop")
+		mia.Expect(nothingRuns)
+	})
+}
