@@ -550,7 +550,19 @@ func TestReplayOfWhatOthersWrote(t *testing.T) {
 // TestReplayOfKeptTurns replays what the bot keeps in Redis, as long as it keeps it.
 func TestReplayOfKeptTurns(t *testing.T) {
 	t.Parallel()
-	redis, model := miniredis.RunT(t), obedient(t, nil)
+	var drafts atomic.Int64 // requests for an answer that is shown while the model writes it
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		call, err := fakemodel.Read(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		if strings.Contains(call.Messages[0].Text, "has the type answer") {
+			drafts.Add(1)
+		}
+		fakemodel.Answer{Text: follow(call)}.Write(w, r, call)
+	}))
+	t.Cleanup(server.Close)
+	redis, model := miniredis.RunT(t), server.URL
 	serve := func() (p *program, say func(string, string), rest func(), approvals func() map[string]string) {
 		b := newWarehouse().bot()
 		b.features = AllFeatures()
@@ -586,6 +598,9 @@ func TestReplayOfKeptTurns(t *testing.T) {
 	rest()
 	end(p)
 	replay(asks, 0, "2 turns replayed, 0 changed")
+	if n := drafts.Load(); n != 4 {
+		t.Errorf("%d requests for answers that stream, not two and again two", n)
+	}
 	p, say, rest, _ = serve() // another process goes on, and does not know what the first one planned
 	for conversation, id := range approvals() {
 		say(conversation, "/approve "+id)

@@ -122,8 +122,11 @@ func (c *command) Run(ctx context.Context, p *app.Program) error {
 		}
 	}
 	all.read(c.Files)
-	for _, fault := range all.faults {
-		fmt.Fprintln(p.Err(), "not replayed:", fault)
+	for _, fault := range all.faults[:min(len(all.faults), maxRows)] {
+		fmt.Fprintln(p.Err(), "not replayed:", cli.OneLine(fault))
+	}
+	if more := len(all.faults) - maxRows; more > 0 {
+		fmt.Fprintf(p.Err(), "and %d more\n", more)
 	}
 	if len(all.turns) == 0 {
 		return app.Usage(errors.New("there is no turn to replay"))

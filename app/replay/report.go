@@ -121,7 +121,7 @@ func (r *report) text(w io.Writer) error {
 	return err
 }
 
-// maxRows limits the table of a pull request.
+// maxRows limits the table of a pull request, and the list of what is not replayed.
 const maxRows = 50
 
 // cell is a text in a table of Markdown.

@@ -59,6 +59,7 @@ type Shown struct {
 	Text     string             // of the message, with what was heard in it
 	Attached []actions.Attached // of the files
 	Quotes   bool               // the planner sees what others may have written
+	Drafts   bool               // the person may see an answer while the model writes it
 }
 
 // Called is a call of an action that has an outcome.

@@ -74,7 +74,7 @@ func (x *execution) nextPlan(ctx context.Context) error {
 	quotes := run.Attached != nil && run.Attached.Quote
 	if watched(x.Turn) {
 		planned := p
-		x.engine.see(Event{Turn: x.ID, Planned: &planned, Shown: &Shown{x.Text, x.Attached, quotes}})
+		x.engine.see(Event{Turn: x.ID, Planned: &planned, Shown: &Shown{x.Text, x.Attached, quotes, x.Draft != nil}})
 	}
 	p.Salvaged = p.Salvaged || quotes
 	switch {

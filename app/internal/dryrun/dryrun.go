@@ -270,6 +270,9 @@ func TurnOf(rec turnlog.Record, found turn.State) *actions.Turn {
 	for _, f := range rec.Received.Attached {
 		t.Attached = append(t.Attached, actions.Attached{Name: f.Name, Text: f.Text, Gone: f.Gone})
 	}
+	if rec.Received.Drafts {
+		t.Draft = func(string) {}
+	}
 	if a.Strangers() || rec.Received.Quotes {
 		t.Distrust()
 	}

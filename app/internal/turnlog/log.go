@@ -670,7 +670,7 @@ func (b builder) became(s turn.State, by string) {
 
 func (b builder) shown(s *turn.Shown) {
 	r := &b.r.Received
-	r.Quotes = s.Quotes
+	r.Quotes, r.Drafts = s.Quotes, s.Drafts
 	if s.Text != r.Text {
 		r.Text = b.text(s.Text)
 	}

@@ -109,6 +109,7 @@ type Received struct {
 	// Attached is what the planner was shown of files, of this message and of earlier ones.
 	Attached []Attached `json:"attached,omitempty"`
 	Quotes   bool       `json:"quotes,omitempty"` // it was shown what others may have written
+	Drafts   bool       `json:"drafts,omitempty"` // the person could see an answer while the model wrote it
 }
 
 // Attached is what a planner was shown of a file.
