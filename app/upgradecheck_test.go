@@ -142,6 +142,16 @@ func TestUpgradeCheck(t *testing.T) {
 	}); strings.Contains(out, noVote) {
 		t.Error(out)
 	}
+	l.bury("strange", strings.NewReplacer(`"first"`, `"strange"`, `"run":{`, `"run":{"distrust":true,`,
+		`"addItem","entities":{"list":"secret","item":"secret"}`, `"addStock","entities":{"item":"x"}`).Replace(secretRecord), "why")
+	if _, out := check(policy(func(c actions.Call) (a actions.Approval) {
+		if c.Salvaged {
+			a.Denied = "strangers wrote that"
+		}
+		return a
+	})); !strings.Contains(out, "the policy denies addStock: strangers wrote that") {
+		t.Error(out)
+	}
 	for range 5 {
 		code, out := check(same)
 		for _, want := range []string{"it has version 99, this program knows", "the record cannot be read", noVote, "dead letter, 1 turn of 1 person: the action"} {

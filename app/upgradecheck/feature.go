@@ -204,7 +204,7 @@ func (j *judge) judge(ctx context.Context, w inbox.Waiting) (found stuck, ok boo
 	if !w.Operator && rec.Wait != nil {
 		found.For = kindOf(&rec)
 	}
-	if err = errors.Join(err, fault); err != nil {
+	if err = cmp.Or(err, fault); err != nil {
 		found.Why = err.Error()
 		return found, false
 	}
@@ -300,7 +300,7 @@ func (j *judge) next(ctx context.Context, rec *turn.Record, a *activity.Activity
 	if err != nil {
 		return "its state cannot be read: " + err.Error()
 	}
-	call.Salvaged = p.Plan.Salvaged || call.Action.Doubtful(call.Entities)
+	call.Salvaged = p.Plan.Salvaged || t.Distrusted() || call.Action.Doubtful(call.Entities)
 	verdict, err := j.bot.Policy(ctx, t, call)
 	switch {
 	case err != nil:
@@ -325,6 +325,9 @@ func (j *judge) turn(ctx context.Context, rec *turn.Record, a *activity.Activity
 		return nil, err
 	}
 	t := &actions.Turn{ID: rec.ID, Activity: a, Text: cmp.Or(rec.Text, a.Said()), Rounds: rec.Run.Rounds}
+	if rec.Run.Distrust || a.Strangers() {
+		t.Distrust()
+	}
 	t.Conversation, t.User, t.Temp = scopes[0], scopes[1], state.NewScope()
 	t.Thread = t.Conversation
 	t.Bot = func(context.Context) (*state.Scope, error) { return scopes[2], nil }
