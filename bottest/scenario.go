@@ -461,8 +461,8 @@ func (r *run) activity(e *delivery) (a map[string]any, card string) {
 	if data, ok := a["channelData"].(map[string]any); ok && data["tenant"] == nil { // other channels have sent other values
 		data["tenant"] = map[string]any{"id": "tenant-1"}
 	}
-	if approve, ok := decisionOf(ev); ok {
-		return r.click(e, a, approve)
+	if verb := decisionOf(ev); verb != "" {
+		return r.click(e, a, verb)
 	}
 	if pressed, card := r.press(e); card != "" {
 		return pressed, card
@@ -478,18 +478,27 @@ func (r *run) mention(text string) string {
 	return botMention.FindString(text)
 }
 
-// decisionOf reads a value that only says whether something is approved.
-func decisionOf(e *record.Event) (approve, ok bool) {
+// decisionOf reads a value that only says whether something is approved, or sent to who may approve it: the verb of that
+// button. "": it says something else.
+func decisionOf(e *record.Event) (verb string) {
 	value, _ := e.Value.(map[string]any)
-	approve, ok = value["approve"].(bool)
-	return approve, ok && (e.Type == "invoke" || e.Type == "message")
+	switch approve, ok := value["approve"].(bool); {
+	case e.Type != "invoke" && e.Type != "message":
+		return ""
+	case value["send"] == true:
+		return "planbot/send"
+	case approve:
+		return "planbot/approve"
+	case ok:
+		return "planbot/reject"
+	}
+	return ""
 }
 
 // click turns the event into a click on a button of the newest card that asks for an approval,
 // preferably an undecided one. Without such a card it is a click on a card that the bot does not
 // know.
-func (r *run) click(e *delivery, a map[string]any, approve bool) (click map[string]any, id string) {
-	verb := map[bool]string{true: "planbot/approve", false: "planbot/reject"}[approve]
+func (r *run) click(e *delivery, a map[string]any, verb string) (click map[string]any, id string) {
 	card, button := r.asking(e, verb)
 	if button == nil { // a click without a card
 		button = map[string]any{"type": "Action.Execute", "verb": verb, "data": map[string]any{"verb": verb, "approval": "none"}}
@@ -699,6 +708,7 @@ func beside(e *record.Event) map[string]any {
 	value, _ := e.Value.(map[string]any)
 	value = maps.Clone(value)
 	delete(value, "approve")
+	delete(value, "send")
 	return value
 }
 
@@ -1090,7 +1100,11 @@ func questionOf(card string, acts *actions.Registry, maybe string) *question {
 			} `json:"inlines"`
 		} `json:"body"`
 	}
-	if json.Unmarshal([]byte(card), &tree) != nil || len(tree.Body) == 0 || tree.Body[0].Text != "May I do this?" {
+	if json.Unmarshal([]byte(card), &tree) != nil || len(tree.Body) == 0 {
+		return nil
+	}
+	head := tree.Body[0].Text
+	if head != "May I do this?" && !(strings.HasPrefix(head, "May I ask ") && strings.HasSuffix(head, " to approve this?")) {
 		return nil
 	}
 	q := &question{values: map[string]string{}}
