@@ -238,17 +238,22 @@ func (a *approval) Resume(ctx context.Context, t *turn.Turn) (come turn.Next, er
 	return come, err
 }
 
-// redraw replaces the card in the conversation of the turn.
+// redraw replaces the cards in the conversation of the turn: the one that asked, and those that were shown again.
 func (a *approval) redraw(ctx context.Context, t *turn.Turn, card activity.Card) {
 	if !t.ShowsCards() {
 		return
 	}
-	m := t.Message("")
-	m.Attachments = []activity.Attachment{card.Attachment()}
-	if person := turn.PrivateTo(t); person != "" {
-		m.Target(person)
+	cards := []string{a.CardID}
+	for _, one := range state.Peek[approvals](t.Conversation).Elsewhere {
+		if one.ID == a.ID {
+			cards = append(cards, one.Again...)
+		}
 	}
-	turn.Redraw(ctx, t, a.CardID, m)
+	for _, id := range cards {
+		m := a.toAsker(t, "")
+		m.Attachments = []activity.Attachment{card.Attachment()}
+		turn.Redraw(ctx, t, id, m)
+	}
 }
 
 // deciders are the ids of those who may decide; none: the person who asked.

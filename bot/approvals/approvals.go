@@ -22,7 +22,8 @@ import (
 
 const (
 	featureName = "approvals"
-	// Counted is what is counted: approvals asked, standing, approved, rejected or expired, see [turn.Counted].
+	// Counted is what is counted: approvals asked, standing, sent, agreed, escalated, approved, rejected or expired, see [turn.Counted].
+	// Agreed is an approval that is not enough yet, and sent that who asked in private lets others read it.
 	Counted = "approvals"
 	// maxWaiting limits the approvals, and the questions, that one conversation waits for.
 	maxWaiting = 16
@@ -280,9 +281,7 @@ func (c click) taken(ctx context.Context, t *turn.Turn, w *turn.Waiting) activit
 	if a, ok := w.Pause.(*approval); ok {
 		v := a.of.viewOf(t)
 		v.Asker = w.Asked.From
-		if a.Decision != nil {
-			t.Count(Counted, strings.TrimSuffix(a.decision(), always))
-		}
+		t.Count(Counted, strings.TrimSuffix(a.decision(), always))
 		if a.Agreed {
 			v.Asked = names(t, a.Sent)
 			return a.Card(v, "")

@@ -24,8 +24,9 @@ import (
 // the outcome closes the cards elsewhere.
 
 const (
-	// maxElsewhere is how many questions from other conversations a conversation remembers.
-	maxElsewhere = 100
+	// maxElsewhere is how many questions from other conversations a conversation remembers, and maxAgain how many cards
+	// of one that were shown again.
+	maxElsewhere, maxAgain = 100, 10
 	// threads begins the ids of chats and channels, as opposed to those of people.
 	threads = "19:"
 )
@@ -38,11 +39,12 @@ type sent struct {
 	Held         bool   `json:"held,omitzero"` // until who asked in private agrees
 }
 
-// asked is a question from another conversation, as the state of the approver's one keeps it.
+// asked is a question from another conversation, as the state of the approver's one keeps it, or one that was shown again.
 type asked struct {
-	ID   string `json:"id"`
-	In   string `json:"in"`             // where the turn waits
-	Card string `json:"card,omitempty"` // id of the message that asks
+	ID    string   `json:"id"`
+	In    string   `json:"in"`              // where the turn waits
+	Card  string   `json:"card,omitempty"`  // id of the message that asks
+	Again []string `json:"again,omitempty"` // ids of those that ask again
 }
 
 // visit is the record that asks elsewhere, or says there how it ended.
@@ -52,6 +54,7 @@ type visit struct {
 	Asker    activity.Account `json:"asker"`
 	Program  string           `json:"program,omitempty"`
 	Over     bool             `json:"over,omitzero"`
+	Again    []asked          `json:"again,omitempty"` // what [Inbox] asks again, in the order of its messages
 }
 
 var visits = turn.NewSlot[visit](featureName)
@@ -311,17 +314,21 @@ func (f *asking) visit(ctx context.Context, t *turn.Turn) error {
 	a.of, v.Asker, v.Program = f, r.Asker, r.Program
 	list := state.Of[approvals](t.Conversation)
 	at := slices.IndexFunc(list.Elsewhere, func(one asked) bool { return one.ID == a.ID })
-	m := t.Message("")
 	switch {
-	case r.Over && (at < 0 || list.Elsewhere[at].Card == ""):
+	case r.Over && (at < 0 || !t.ShowsCards()): // words have no buttons
 		return nil
 	case r.Over:
-		m.Type, m.ID = activity.MessageUpdate, list.Elsewhere[at].Card
-		if !t.ShowsCards() {
-			return nil // words have no buttons
+		var all []*activity.Activity
+		for _, id := range append([]string{list.Elsewhere[at].Card}, list.Elsewhere[at].Again...) {
+			if id == "" {
+				continue
+			}
+			m := t.Message("")
+			m.Type, m.ID = activity.MessageUpdate, id
+			m.Attachments = []activity.Attachment{a.Closed(v).Attachment()}
+			all = append(all, m)
 		}
-		m.Attachments = []activity.Attachment{a.Closed(v).Attachment()}
-		return t.Send(ctx, m)
+		return t.Send(ctx, all...)
 	case at < 0:
 		list.Elsewhere = newest(append(list.Elsewhere, asked{ID: a.ID, In: r.In}), maxElsewhere)
 	}
@@ -338,6 +345,7 @@ const maxListed = 10
 // lists what they wait for here.
 func Inbox(ctx context.Context, t *turn.Turn) error {
 	var ask []*activity.Activity
+	var again []asked
 	var theirs []string
 	here := t.Activity.Conversation.ID
 	places := []string{here}
@@ -361,11 +369,11 @@ func Inbox(ctx context.Context, t *turn.Turn) error {
 			v.Asker, v.Program = w.Asked.From, ""
 			switch {
 			case in == here && (a.held() && w.Asked.From.ID == t.Activity.From.ID || a.MayDecide(t.Activity.From, v.Asker, conversationOf(t.Activity))):
-				ask = append(ask, a.question(t, v, ""))
+				ask, again = append(ask, a.question(t, v, "")), append(again, asked{ID: a.ID, In: in})
 			case a.MayDecide(t.Activity.From, v.Asker, conversationOf(t.Activity)):
 				copied := *a
 				copied.elsewhere()
-				ask = append(ask, copied.question(t, v, in))
+				ask, again = append(ask, copied.question(t, v, in)), append(again, asked{ID: a.ID, In: in})
 			case w.Asked.From.ID == t.Activity.From.ID:
 				theirs = append(theirs, "- "+v.Title(a.Action)+". "+v.Say("Expires %s.", v.Clock(a.Expires)))
 			}
@@ -374,6 +382,9 @@ func Inbox(ctx context.Context, t *turn.Turn) error {
 	if left := len(ask) - maxListed; left > 0 {
 		ask = ask[:maxListed]
 		theirs = append(theirs, t.Translate("There are %s more.", count(left)))
+	}
+	if len(again) > 0 && t.ShowsCards() {
+		visits.Of(t).Again = again[:len(ask)]
 	}
 	switch {
 	case len(theirs) > 0:
@@ -384,18 +395,35 @@ func Inbox(ctx context.Context, t *turn.Turn) error {
 	return t.Send(ctx, ask...)
 }
 
-// shown notes the card that a visit has sent, at the end of its turn.
+// shown notes the cards that a visit or [Inbox] has sent, at the end of its turn.
 func shown(_ context.Context, t *turn.Turn) error {
 	r := visits.Peek(t)
-	if r.Approval.ID == "" || r.Over || len(t.Sent()) == 0 {
+	if r.Over || r.Approval.ID == "" && len(r.Again) == 0 {
 		return nil
 	}
 	list := state.Of[approvals](t.Conversation)
-	for i, one := range list.Elsewhere {
-		if one.ID == r.Approval.ID && one.Card == "" {
-			list.Elsewhere[i].Card = t.Sent()[0]
+	for i, card := range t.Sent()[:min(len(t.Sent()), max(len(r.Again), 1))] {
+		one := asked{ID: r.Approval.ID}
+		if len(r.Again) > 0 {
+			one = r.Again[i]
+		}
+		at := slices.IndexFunc(list.Elsewhere, func(known asked) bool { return known.ID == one.ID })
+		if at < 0 && one.In == "" || card == "" {
+			continue
+		}
+		if at < 0 {
+			at = len(list.Elsewhere)
+			list.Elsewhere = append(list.Elsewhere, one)
+		}
+		known := &list.Elsewhere[at]
+		switch {
+		case len(r.Again) == 0:
+			known.Card = cmp.Or(known.Card, card)
+		case !slices.Contains(known.Again, card):
+			known.Again = newest(append(known.Again, card), maxAgain)
 		}
 	}
+	list.Elsewhere = newest(list.Elsewhere, maxElsewhere)
 	return nil
 }
 
@@ -427,6 +455,7 @@ func (a *approval) goOn(ctx context.Context, t *turn.Turn) (turn.Next, error) {
 		return turn.Next{}, err
 	}
 	a.note(t, t, "escalated")
+	t.Count(Counted, "escalated")
 	said := ""
 	if len(a.Sent) > asked {
 		said = t.Translate("Nobody has decided yet, so I've also asked %s.", names(t, a.Sent[asked:]))
