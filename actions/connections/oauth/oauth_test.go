@@ -269,15 +269,15 @@ func TestWhatIsStoredIsEncrypted(t *testing.T) {
 		t.Cleanup(func() { _ = store.Close() })
 		c.Store = store
 	})
-	code := r.comesBack(t, person("mia"))
-	if got := r.token(t, person("mia"), code); got != "access-1" {
+	code := r.comesBack(t, person("mia.meyer"))
+	if got := r.token(t, person("mia.meyer"), code); got != "access-1" {
 		t.Fatal(got)
 	}
 	all := sent.String()
 	if !strings.Contains(all, "oauth") {
 		t.Fatal("nothing was seen on its way to Redis")
 	}
-	for _, secret := range []string{"access-1", "refresh-1", "verifier", "mia", `"` + code + `"`} {
+	for _, secret := range []string{"access-1", "refresh-1", "verifier", "mia.meyer", `"` + code + `"`} {
 		if strings.Contains(all, secret) {
 			t.Errorf("Redis gets %q", secret)
 		}
