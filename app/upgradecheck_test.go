@@ -107,7 +107,8 @@ func TestUpgradeCheck(t *testing.T) {
 	}
 
 	l := newLetters(t, url) // of a newer version, one that is broken, and a dead letter
-	for id, record := range map[string]string{"newer": strings.Replace(secretNew, `"v":1`, `"v":99`, 1), "broken": `{"v":1}`,
+	for id, record := range map[string]string{
+		"newer": strings.Replace(secretNew, `"v":1`, `"v":99`, 1), "broken": `{"v":1}`,
 		"vote": strings.Replace(secretNew, `"phase":"planning"`, `"phase":"waiting","wait":{"for":"vote","then":"running","vote":{"n":1}}`, 1),
 	} {
 		if _, err := l.accept(id, record).Wait(t.Context(), nil, inbox.Wait{Until: time.Now().Add(time.Hour)}, nil); err != nil {
