@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,7 +78,7 @@ type crashes struct {
 	steps []string // what the first process did
 	next  chan struct{}
 
-	stopped bool // a process took the stop
+	stopped atomic.Bool // a process took the stop
 }
 
 // mortal is one process. Nothing that it still does after its death reaches anybody.
@@ -225,7 +226,7 @@ func (c *crashes) begin() *mortal {
 	lists.Register(acts)
 	actions.Add(acts, "book", "Books", func(ctx context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
 		if c.stops && m.first {
-			c.stopped = c.send(m, stopBody)
+			c.stopped.Store(c.send(m, stopBody))
 			time.Sleep(3 * time.Second)
 		}
 		if !c.shares {
@@ -310,8 +311,9 @@ func liveWith(t *testing.T, in world, deaths ...place) (sent []string, died int,
 				quiet = true
 			}
 			taken = taken || c.deliver(m) // as the channel does
-			if c.stops && !c.stopped {
-				c.stopped, quiet = c.send(m, stopBody), false
+			if c.stops && !c.stopped.Load() {
+				c.stopped.Store(c.send(m, stopBody))
+				quiet = false
 			}
 		}
 		var entries []audit.Entry
