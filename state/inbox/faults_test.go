@@ -368,22 +368,22 @@ func TestRecover(t *testing.T) {
 				if cluster {
 					url := "redis+cluster://" + miniredis.RunT(t).Addr()
 					b := newBundle(t, func(cfg state.Config) *state.Store { return openURL(t, url, cfg) })
-					testRecover(t, b, tt.meanwhile, tt.recovered, tt.own, tt.user)
+					testRecover(t, b, 10*shortLease, tt.meanwhile, tt.recovered, tt.own, tt.user) // of real time
 					return
 				}
 				synctest.Test(t, func(t *testing.T) {
-					testRecover(t, newBundle(t, serve(t)), tt.meanwhile, tt.recovered, tt.own, tt.user)
+					testRecover(t, newBundle(t, serve(t)), shortLease, tt.meanwhile, tt.recovered, tt.own, tt.user)
 				})
 			})
 		}
 	}
 }
 
-func testRecover(t *testing.T, b *bundle, meanwhile func(t *testing.T, b *bundle), recovered bool, own, user int) {
+func testRecover(t *testing.T, b *bundle, lease time.Duration, meanwhile func(t *testing.T, b *bundle), recovered bool, own, user int) {
 	net := &split{}
 	dying := b.open(state.Config{})
 	hook(dying, net)
-	in := openInbox(t, dying, inbox.Config{Lease: shortLease, Patience: time.Second})
+	in := openInbox(t, dying, inbox.Config{Lease: lease, Patience: time.Second})
 	e := b.entry("1")
 	e.ID = "id"
 	e.Load = []state.Key{b.q, b.conversation("a;messageid=1"), b.person()}
