@@ -12,7 +12,7 @@ import (
 // It rather sees one too many.
 func secret(text string) bool {
 	return strings.Contains(scrub.New().Text(text), scrub.Secret) && !strings.Contains(text, scrub.Secret) ||
-		credential().MatchString(text) || entry().MatchString(text) || identity().MatchString(text) || hasLongNumber(text)
+		credential().MatchString(text) || access().MatchString(text) || identity().MatchString(text) || hasLongNumber(text)
 }
 
 // is stands between the name of a secret and the secret.
@@ -30,8 +30,8 @@ const (
 	digits = `\d[\d -]{2,}`
 )
 
-// entry matches door codes, log-ins and answers to secret questions.
-var entry = lazy.Regexp(`(?i)(?:` +
+// access matches door codes, log-ins and answers to secret questions.
+var access = lazy.Regexp(`(?i)(?:` +
 	`\b(?:log[ -]?in|sign[ -]?in|anmeldung|zugangsdaten|zugang|account|konto|user(?:name)?|benutzer(?:name)?)` + is + `\S+\s*[/|,;:]\s*\S*\d|` +
 	opened + `[^.!?]{0,20}` + code + `[^.!?]{0,30}` + digits + `|` + code + `[^.!?]{0,20}` + opened + `[^.!?]{0,30}` + digits + `|` +
 	digits + `[^.!?]{0,25}` + code + `[^.!?]{0,20}` + opened + `|` + digits + `[^.!?]{0,20}` + opened + `[^.!?]{0,5}` + code + `|` +

@@ -2,6 +2,7 @@ package page
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -68,14 +69,14 @@ func (t tests) chosen(ids []string) (turns []turnlog.Record, fault string) {
 }
 
 // write writes the turns as a scenario.
-func (t tests) write(ids []string, file string) (yaml []byte, open []string, fault string) {
+func (t tests) write(ctx context.Context, ids []string, file string) (yaml []byte, open []string, fault string) {
 	turns, fault := t.chosen(ids)
 	if fault != "" {
 		return nil, nil, fault
 	}
 	cfg := t.page.of.Recording
 	cfg.Secrets = slices.Concat(cfg.Secrets, t.page.cfg.Secrets, []string{t.page.secret, t.page.token})
-	yaml, open, err := record.FromTurns(cfg, strings.TrimSuffix(file, ".yaml"), turns)
+	yaml, open, err := record.FromTurns(ctx, cfg, strings.TrimSuffix(file, ".yaml"), turns)
 	if err != nil {
 		return nil, nil, "These turns cannot become a test: " + err.Error() + "."
 	}
@@ -93,7 +94,7 @@ func (t tests) show(w http.ResponseWriter, r *http.Request) {
 		v.Fault = "Choose a turn in the list of turns, and there “Save as test”."
 	} else {
 		var yaml []byte
-		yaml, v.Open, v.Fault = t.write(v.IDs, v.Name)
+		yaml, v.Open, v.Fault = t.write(r.Context(), v.IDs, v.Name)
 		v.YAML = string(yaml)
 	}
 	conversation := ""
@@ -136,7 +137,7 @@ const nameHelp = "The name of the file has to be 1 to 64 of a-z, 0-9 and -, and 
 
 func (t tests) download(w http.ResponseWriter, r *http.Request) {
 	name := cmp.Or(r.URL.Query().Get("name"), "test.yaml")
-	yaml, _, fault := t.write(r.URL.Query()["turn"], name)
+	yaml, _, fault := t.write(r.Context(), r.URL.Query()["turn"], name)
 	switch {
 	case !testFile.MatchString(name):
 		t.page.fail(w, http.StatusBadRequest, nameHelp)
@@ -160,7 +161,7 @@ func (t tests) save(w http.ResponseWriter, r *http.Request) {
 		t.page.fail(w, http.StatusConflict, "There is no folder for tests. Download the file instead.")
 		return
 	}
-	yaml, _, fault := t.write(ids, name)
+	yaml, _, fault := t.write(r.Context(), ids, name)
 	if fault != "" {
 		t.page.fail(w, http.StatusConflict, fault)
 		return

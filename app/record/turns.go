@@ -27,7 +27,7 @@ const savedBy = "Saved from the page of the bot. What depends on the time or on 
 // that [Read] reads: with what the model said, and with the state that they found. Dir of cfg is not used.
 // open says, for people, which steps expect nothing, and why. The error says for people why there is no
 // such file; it wraps no other.
-func FromTurns(cfg Config, name string, turns []turnlog.Record) (file []byte, open []string, err error) {
+func FromTurns(ctx context.Context, cfg Config, name string, turns []turnlog.Record) (file []byte, open []string, err error) {
 	r := &Recorder{cfg: cfg, scrub: scrub.New(cfg.Secrets...), by: savedBy}
 	c := &conversation{}
 	var all []parts
@@ -58,7 +58,7 @@ func FromTurns(cfg Config, name string, turns []turnlog.Record) (file []byte, op
 	var list []Scenario
 	for version := -1; version != r.scrub.Version(); { // what is learned at the end counts for the beginning, too
 		version = r.scrub.Version()
-		list, _ = r.scenarios(context.Background(), name, c)
+		list, _ = r.scenarios(ctx, name, c)
 	}
 	n := 0
 	for i := range list {

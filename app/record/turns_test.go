@@ -56,7 +56,7 @@ func logged(t *testing.T, plannerName string, approval []string, talk func(kit *
 // written returns the scenarios of turns.
 func written(t *testing.T, cfg record.Config, turns ...turnlog.Record) (file string, open []string) {
 	t.Helper()
-	raw, open, err := record.FromTurns(cfg, "from-the-page", turns)
+	raw, open, err := record.FromTurns(t.Context(), cfg, "from-the-page", turns)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func TestFromTurnsRefuses(t *testing.T) {
 	for want, turns := range map[string][]turnlog.Record{
 		"no turn was chosen": nil, "the turns are of different conversations": turns, "turn " + notice.ID + " answers no message: the bot began it by itself": {notice},
 	} {
-		if file, _, err := record.FromTurns(record.Config{}, "x", turns); err == nil || err.Error() != want {
+		if file, _, err := record.FromTurns(t.Context(), record.Config{}, "x", turns); err == nil || err.Error() != want {
 			t.Errorf("got %v and %q, want %q", err, file, want)
 		}
 	}

@@ -432,7 +432,8 @@ func (a *approval) choices(v view, mark string) string {
 	approve, reject := say("/approve", a.ID), say("/reject", a.ID)
 	before := "\n\n"
 	if a.held() {
-		return before + v.Say("They read all of this.") + " " + v.Say("Say %s, and why if you like, or %s.", say("/approve", a.ID, "send"), reject)
+		send := say("/approve", a.ID, "send")
+		return before + v.Say("They read all of this.") + " " + v.Say("Say %s, and why if you like, or %s.", send, reject)
 	}
 	if v.Asked != "" {
 		before += v.Say("I've asked %s.", v.Asked) + " "

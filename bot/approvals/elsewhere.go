@@ -367,14 +367,16 @@ func Inbox(ctx context.Context, t *turn.Turn) error {
 			}
 			v := a.of.viewOf(t)
 			v.Asker, v.Program = w.Asked.From, ""
+			own := w.Asked.From.ID == t.Activity.From.ID
+			decides := a.MayDecide(t.Activity.From, v.Asker, conversationOf(t.Activity))
 			switch {
-			case in == here && (a.held() && w.Asked.From.ID == t.Activity.From.ID || a.MayDecide(t.Activity.From, v.Asker, conversationOf(t.Activity))):
+			case in == here && (decides || own && a.held()):
 				ask, again = append(ask, a.question(t, v, "")), append(again, asked{ID: a.ID, In: in})
-			case a.MayDecide(t.Activity.From, v.Asker, conversationOf(t.Activity)):
+			case decides:
 				copied := *a
 				copied.elsewhere()
 				ask, again = append(ask, copied.question(t, v, in)), append(again, asked{ID: a.ID, In: in})
-			case w.Asked.From.ID == t.Activity.From.ID:
+			case own:
 				theirs = append(theirs, "- "+v.Title(a.Action)+". "+v.Say("Expires %s.", v.Clock(a.Expires)))
 			}
 		}
