@@ -5,9 +5,9 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	g "maragu.dev/gomponents"
-	h "maragu.dev/gomponents/html"
 
 	"github.com/planbot-go/planbot/internal/markup"
+	h "github.com/planbot-go/planbot/internal/markup/html"
 )
 
 const (

@@ -10,13 +10,13 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	g "maragu.dev/gomponents"
-	h "maragu.dev/gomponents/html"
 
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/app/internal/dryrun"
 	"github.com/planbot-go/planbot/app/internal/turnlog"
 	"github.com/planbot-go/planbot/internal/markup"
+	h "github.com/planbot-go/planbot/internal/markup/html"
 	"github.com/planbot-go/planbot/planner/plan"
 )
 

@@ -1,6 +1,7 @@
 package record_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -8,7 +9,7 @@ import (
 	"github.com/planbot-go/planbot/bottest"
 )
 
-// TestCodesAreNotRecorded, however a person or a client brings them.
+// TestCodesAreNotRecorded, however a person or a client brings them, nor addresses that open a file.
 func TestCodesAreNotRecorded(t *testing.T) {
 	t.Parallel()
 	files := recorded(t, "", record.Config{}, func(_ *testing.T, kit *bottest.Kit) {
@@ -24,12 +25,26 @@ func TestCodesAreNotRecorded(t *testing.T) {
 			team.Invoke("composeExtension/"+name, map[string]any{"commandId": "find", "state": "745254"})
 			team.Invoke("composeExtension/"+name, map[string]any{"commandId": "find", "authentication": map[string]any{"connectionName": "graph", "token": "sso-token"}})
 		}
+		team.Invoke("composeExtension/submitAction", json.RawMessage(ofUpload))
 	})
+	var all strings.Builder
 	for name, text := range files {
-		for _, secret := range []string{"745254", "745&#50;54", "sso-token"} {
+		all.WriteString(text)
+		for _, secret := range []string{"745254", "745&#50;54", "sso-token", "UPLOADSECRET"} {
 			if strings.HasSuffix(name, "scenario.yaml") && strings.Contains(text, secret) {
 				t.Errorf("%s has %s:\n%s", name, secret, text)
 			}
 		}
 	}
+	if !strings.Contains(all.String(), "https://a.example/page") {
+		t.Errorf("an address is not there without what its query has:\n%s", all.String())
+	}
 }
+
+// ofUpload has addresses that open a file to whoever has them, where services put them.
+const ofUpload = `{"type":"fileUpload","action":"accept","url":"https://a.example/page?sig2=UPLOADSECRET",
+	"session":{"url":"https://x.sharepoint.com/UPLOADSECRET","nextLink":"https://x.sharepoint.com/UPLOADSECRET"},"uploadUrls":["https://x.sharepoint.com/UPLOADSECRET"],
+	"target":"https://x.sharepoint.com/a?tempauth=UPLOADSECRET","SasUri":"https://x.blob.example/UPLOADSECRET",
+	"state":"UPLOADSECRET","inner":"{\"uploadInfo\":{\"uploadUrl\":\"https://x.sharepoint.com/UPLOADSECRET\"}}",
+	"uploadInfo":{"name":"a","uploadUrl":"https://x.sharepoint.com/u?tempauth=UPLOADSECRET","contentUrl":"https://x.sharepoint.com/opaque/UPLOADSECRET"},
+	"files":[{"downloadUrl":"https://UPLOADSECRET.example/"}]}`

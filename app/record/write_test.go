@@ -47,18 +47,22 @@ func TestScenariosAreReadBack(t *testing.T) {
 	}
 }
 
-func TestPlaceholder(t *testing.T) {
+func TestPlaceholders(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]string{
-		"Sorry, this took too many steps.":            "too_many_steps",
-		"Sorry, something went wrong. (turn a)":       "fallback",
-		"Sorry, the content filter of the AI model …": "filtered",
-		"Hello, I am Planbot.":                        "welcome",
-		"Done.":                                       "",
-		"I am Sorry, ":                                "",
-	} {
-		if got := record.PlaceholderOf(text); got != want {
-			t.Errorf("%q: %s, want %s", text, got, want)
+	said := map[string]string{
+		"too_many_steps": "Sorry, this took too many steps.",
+		"fallback":       "Sorry, something went wrong. (turn a)",
+		"filtered":       "Sorry, the content filter of the AI model …",
+		"welcome":        "Hello, I am Planbot.",
+		"done":           "Done.",
+		"sorry":          "I am Sorry, ",
+	}
+	for _, of := range []string{"too_many_steps", "fallback", "filtered", "welcome"} {
+		_, _, means := record.Placeholder("<" + of + ">")
+		for word, text := range said {
+			if means(text) != (word == of) {
+				t.Errorf("<%s> means %q: %v", of, text, means(text))
+			}
 		}
 	}
 }

@@ -4,9 +4,9 @@ import (
 	"strconv"
 
 	g "maragu.dev/gomponents"
-	h "maragu.dev/gomponents/html"
 
 	"github.com/planbot-go/planbot/internal/markup"
+	h "github.com/planbot-go/planbot/internal/markup/html"
 )
 
 // html is the page.

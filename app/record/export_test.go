@@ -1,4 +1,0 @@
-package record
-
-// PlaceholderOf is for tests.
-var PlaceholderOf = placeholderOf
