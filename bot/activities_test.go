@@ -15,6 +15,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
+	"github.com/planbot-go/planbot/internal/golden"
 )
 
 func TestWelcomeOnce(t *testing.T) {
@@ -246,6 +247,23 @@ func TestCommands(t *testing.T) {
 		if keys := b.documents(); len(keys) != 0 {
 			t.Errorf("/forget left %v", keys)
 		}
+	})
+}
+
+// TestHelpCard compares the card of the help with how it always was.
+func TestHelpCard(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, func(cfg *bot.Config) {
+			cfg.Examples, cfg.Actions = []string{"What is on my lists?", "a < b"}, actions.New()
+			actions.Add(cfg.Actions, "closeTicket", "Closes a <ticket>", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) { return actions.Done, nil })
+		})
+		b.say("help")
+		var card any
+		b.must(json.Unmarshal(b.connector.Next(t).Activity.Attachments[0].Content, &card))
+		raw, err := json.MarshalIndent(card, "", "  ")
+		b.must(err)
+		golden.Compare(t, "testdata/cards/help.json", string(raw)+"\n")
 	})
 }
 

@@ -19,6 +19,40 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
+// FuzzInvokeValues posts what anybody may send as the value of a click or of feedback: it is refused with a reason, or
+// it is feedback that its handler can rely on.
+func FuzzInvokeValues(f *testing.F) {
+	for _, value := range []string{
+		`null`, `[]`, `"x"`, `7`, `{"action":null}`, `{"action":{"type":"Action.Execute","verb":"v","data":{"a":[1e400]}},"trigger":"manual","state":7}`,
+		`{"action":{"type":"Action.Execute","verb":"nobody/approves","data":{"approval":"a","hash":"h","verb":"planbot/approve"}}}`,
+		`{"actionName":"feedback","actionValue":{"reaction":"like","feedback":"{\"feedbackText\":\"good\"}"}}`,
+		`{"actionName":"feedback","actionValue":{"reaction":"dislike","feedback":"{\"feedbackText\":7}"}}`,
+		`{"actionName":"feedback","actionValue":{"reaction":"like","feedback":"\"x"}}`,
+	} {
+		f.Add([]byte(value))
+	}
+	f.Fuzz(func(t *testing.T, value []byte) {
+		if !json.Valid(value) {
+			t.Skip()
+		}
+		synctest.Test(t, func(t *testing.T) {
+			b := setup(t)
+			b.bot.OnFeedback(func(_ context.Context, _ *bot.Turn, f bot.Feedback) error {
+				if len(f.Form) > 0 && f.Form.Kind() != '{' {
+					t.Errorf("let in %+v", f)
+				}
+				return nil
+			})
+			for _, name := range []string{"adaptiveCard/action", "message/submitAction"} {
+				got := b.deliver(event{"type": "invoke", "name": name, "replyToId": "1", "value": json.RawMessage(value)})
+				if got.status >= 500 || got.status != http.StatusOK && got.body == "" {
+					t.Errorf("%s: %d %s", name, got.status, got.body)
+				}
+			}
+		})
+	})
+}
+
 // counted is what handlers of these tests change in state.
 type counted struct{ N int }
 

@@ -576,6 +576,9 @@ func Placeholder(reply string) (word, rest string, means func(text string) bool)
 	}
 }
 
+// Own reports whether a bot says the text by itself, in English.
+func Own(text string) bool { return placeholderOf(text) != "" }
+
 // placeholderOf is the word that stands for one of the bot's own texts, "" for any other.
 func placeholderOf(text string) string {
 	for _, s := range sayings {
