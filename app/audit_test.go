@@ -27,7 +27,7 @@ func audited(t *testing.T, entries ...audit.Entry) (run func(args ...string) (co
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := store.Append(t.Context(), "audit", 10_000*time.Hour, 100, map[string]time.Time{string(line): e.At}); err != nil {
+		if _, err := store.Append(t.Context(), "audit", 10_000*time.Hour, 100, state.Line{At: e.At, Text: string(line)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -90,7 +90,7 @@ func TestAuditIsListed(t *testing.T) {
 
 func TestAuditOfTheEmbeddedRedis(t *testing.T) {
 	t.Parallel()
-	for _, c := range [][]string{{"audit"}, {"audit", "--bot-audit-keep=24h"}, {"serve", "--bot-audit-keep=24h"}} {
+	for _, c := range [][]string{{"audit"}, {"audit", "--bot-audit-keep=24h"}, {"audit", "verify"}, {"serve", "--bot-audit-keep=24h"}} {
 		code, out, errs := execute(t, "", c...)
 		if code != cli.ExitUsage || out != "" || !strings.Contains(errs, "REDIS_URL or BOT_DATA_DIR") {
 			t.Errorf("%s: code %d, %q, %q", c, code, out, errs)
@@ -108,4 +108,78 @@ func TestAuditOfAnotherVersion(t *testing.T) {
 	if code != cli.ExitFailed || !strings.Contains(errs, "read the audit") {
 		t.Errorf("code %d: %s", code, errs)
 	}
+}
+
+// TestAuditIsVerified: whatever somebody does to entries in the middle is found at the first entry that does not fit.
+func TestAuditIsVerified(t *testing.T) {
+	t.Parallel()
+	const key = "planbot/{0}/audit"
+	now := time.Now().UTC()
+	for name, c := range map[string]struct {
+		tamper func(z map[string]float64, lines []string)
+		args   string
+		want   string // "": all fit
+	}{
+		"nothing": {func(map[string]float64, []string) {}, "", ""},
+		"changed": {func(z map[string]float64, l []string) {
+			swap(z, l[2], strings.Replace(l[2], "approved", "rejected", 1))
+		}, "", "Entry 4 "},
+		"its hash changed":   {func(z map[string]float64, l []string) { swap(z, l[2], "0"+l[2][1:]) }, "", "Entry 3 "},
+		"its hash taken":     {func(z map[string]float64, l []string) { swap(z, l[2], l[2][65:]) }, "", "Entry 3 "},
+		"an old one changed": {func(z map[string]float64, l []string) { swap(z, l[0], "{}") }, "", "Entry 2 "},
+		"taken out":          {func(z map[string]float64, l []string) { delete(z, l[2]) }, "", "Entry 3 "},
+		"two taken out":      {func(z map[string]float64, l []string) { delete(z, l[1]); delete(z, l[2]) }, "", "Entry 2 "},
+		"added": {func(z map[string]float64, l []string) {
+			z[strings.Replace(l[2], "approved", "expired", 1)] = z[l[2]] + 0.5
+		}, "", "Entry 4 "},
+		"added, no hash":   {func(z map[string]float64, l []string) { z["{}"] = z[l[2]] + 0.5 }, "", "Entry 4 does not follow the one before it:\n{}\n"},
+		"in another order": {func(z map[string]float64, l []string) { z[l[1]], z[l[2]] = z[l[2]], z[l[1]] }, "", "Entry 2 "},
+		"before --since":   {func(z map[string]float64, l []string) { delete(z, l[2]) }, "--since=150s", ""},
+		"the oldest went":  {func(z map[string]float64, l []string) { delete(z, l[0]) }, "", ""},
+		"the newest cut":   {func(z map[string]float64, l []string) { delete(z, l[5]) }, "", ""}, // as the docs say
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := miniredis.RunT(t)
+			url := "redis://" + server.Addr()
+			store, err := state.Open(t.Context(), url, state.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = store.Close() })
+			// Without a hash, of an earlier release.
+			if _, err := server.ZAdd(key, float64(now.Add(-10*time.Minute).UnixMicro()), `{"what":"old"}`); err != nil {
+				t.Fatal(err)
+			}
+			for i := range 5 {
+				at := now.Add(time.Duration(i-4) * time.Minute)
+				line, _ := json.Marshal(audit.Entry{At: at, What: "approval", Outcome: "approved", ID: "t1." + string(rune('0'+i))})
+				if _, err := store.Append(t.Context(), "audit", time.Hour, 100, state.Line{At: at, Text: string(line)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			z, err := server.SortedSet(key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines, _ := server.ZMembers(key)
+			c.tamper(z, lines)
+			server.Del(key)
+			for line, score := range z {
+				if _, err := server.ZAdd(key, score, line); err != nil {
+					t.Fatal(err)
+				}
+			}
+			code, out, errs := execute(t, "", append([]string{"audit", "verify", "--redis-url=" + url}, strings.Fields(c.args)...)...)
+			if c.want == "" && (code != 0 || !strings.Contains(out, "follows the one before it.")) || c.want != "" && (code != cli.ExitFailed || !strings.HasPrefix(out, c.want)) || errs != "" {
+				t.Errorf("code %d: %s%s", code, out, errs)
+			}
+		})
+	}
+}
+
+// swap puts a line in the place of another one.
+func swap(z map[string]float64, line, by string) {
+	z[by] = z[line]
+	delete(z, line)
 }

@@ -25,6 +25,9 @@ func (b *bundle) audit() (all []audit.Entry) {
 		all = append(all, e)
 		return nil
 	}))
+	if chain, err := audit.Verify(b.Context(), b.bot.Store(), time.Time{}); err != nil || chain != (audit.Chain{Entries: len(all)}) {
+		b.Errorf("the chain of %d entries is %+v, %v", len(all), chain, err)
+	}
 	return all
 }
 
@@ -99,7 +102,7 @@ func TestAuditOfOtherOutcomes(t *testing.T) {
 func TestAuditOfAnApprovalThatNobodyDecides(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t, audited)
+		d := newDesk(t, func(c *bot.Config) { c.AuditKeep = 48 * time.Hour })
 		d.model.Says(closePlan, closePlan)
 		d.connector.Fails(0, http.StatusBadRequest)
 		d.say("close it")

@@ -56,6 +56,7 @@ func testStore(t *testing.T, open func(t *testing.T) *state.Store) {
 		"a member that comes back":           testComesBack,
 		"counters add up":                    testCount,
 		"a log is in order":                  testLog,
+		"a log that many write":              testLogOfMany,
 		"rows of a table":                    testRows,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -726,42 +727,89 @@ func testCount(t *testing.T, b *bundle) {
 
 func testLog(t *testing.T, b *bundle) {
 	log, now := b.namespace, time.Now()
-	appended := func(lines map[string]time.Time) {
+	at := func(after time.Duration, text string) state.Line { return state.Line{At: now.Add(after), Text: text} }
+	appended := func(lines ...state.Line) {
 		t.Helper()
-		if full, err := b.Append(t.Context(), log, time.Hour, 3000, lines); err != nil || full {
+		if full, err := b.Append(t.Context(), log, time.Hour, 3000, lines...); err != nil || full {
 			t.Fatalf("full %v, %v", full, err)
 		}
 	}
-	appended(map[string]time.Time{"third": now, "first": now.Add(-2 * time.Minute), "too old": now.Add(-2 * time.Hour)})
-	appended(map[string]time.Time{"second": now.Add(-time.Minute), "first": now.Add(-2 * time.Minute)})
+	appended(at(-2*time.Hour, "too old"), at(-2*time.Minute, "first"))
+	appended(at(-time.Minute, "second"), at(-2*time.Minute, "first"))
+	appended(at(-3*time.Minute, "late"), at(9999*time.Hour, "from a clock that is ahead"))
 	read := func(since time.Time) (lines []string) {
 		t.Helper()
-		if err := b.Lines(t.Context(), log, since, func(line string) error { lines = append(lines, line); return nil }); err != nil {
-			t.Fatal(err)
+		broken := false
+		if err := b.Lines(t.Context(), log, since, func(line state.Line) error {
+			lines, broken = append(lines, line.Text), broken || line.Broken || len(line.Before) != 64
+			return nil
+		}); err != nil || broken {
+			t.Fatalf("broken %v, %v", broken, err)
 		}
 		return lines
 	}
-	if got := read(time.Time{}); !slices.Equal(got, []string{"first", "second", "third"}) {
+	if got := read(time.Time{}); !slices.Equal(got, []string{"first", "second", "late", "from a clock that is ahead"}) {
 		t.Errorf("lines %q", got)
 	}
-	if got := read(now.Add(-time.Minute)); !slices.Equal(got, []string{"second", "third"}) {
+	if got := read(now.Add(-time.Minute)); !slices.Equal(got, []string{"second", "late", "from a clock that is ahead"}) {
 		t.Errorf("lines of the last minute %q", got)
 	}
-	many := map[string]time.Time{}
+	var many []state.Line
 	for i := range 2500 { // more than are read at a time
-		many[fmt.Sprintf("%04d", i)] = now.Add(time.Duration(i) * time.Millisecond)
+		many = append(many, at(0, fmt.Sprintf("%04d", i)))
 	}
-	appended(many)
-	if got := read(now.Add(time.Millisecond)); len(got) != 2499 || got[0] != "0001" || got[2498] != "2499" {
+	appended(many...)
+	if got := read(time.Time{}); len(got) != 2504 || got[4] != "0000" || got[2503] != "2499" {
 		t.Errorf("%d lines", len(got))
 	}
-	full, err := b.Append(t.Context(), log, time.Hour, 2, map[string]time.Time{"last": now.Add(time.Minute)})
-	if got := read(time.Time{}); err != nil || !full || !slices.Equal(got, []string{"2499", "last"}) {
+	early := 0
+	if err := b.Lines(t.Context(), log, time.Time{}, func(line state.Line) error {
+		if line.Broken {
+			t.Fatalf("%q is broken", line.Text)
+		}
+		early++
+		if early == 1000 { // of these, half go while they are read
+			_, err := b.Append(t.Context(), log, time.Hour, 2000, at(0, "meanwhile"))
+			return err
+		}
+		return nil
+	}); err != nil || early != 2505 {
+		t.Errorf("%d lines, %v", early, err)
+	}
+	full, err := b.Append(t.Context(), log, time.Hour, 2, at(time.Minute, "last"))
+	if got := read(time.Time{}); err != nil || !full || !slices.Equal(got, []string{"meanwhile", "last"}) {
 		t.Errorf("full %v, %v: %q", full, err, got)
 	}
 	stop := errors.New("enough")
-	if err := b.Lines(t.Context(), log, now, func(string) error { return stop }); !errors.Is(err, stop) {
+	if err := b.Lines(t.Context(), log, now, func(state.Line) error { return stop }); !errors.Is(err, stop) {
 		t.Error(err)
+	}
+}
+
+// testLogOfMany: all write one chain, and each line is in it once.
+func testLogOfMany(t *testing.T, b *bundle) {
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for n := range 20 {
+				own := state.Line{At: time.Now(), Text: fmt.Sprint("own ", i, " ", n)}
+				everybodys := state.Line{At: time.Now(), Text: fmt.Sprint("everybody's ", n)}
+				if _, err := b.Append(t.Context(), b.namespace, time.Hour, 3000, own, everybodys); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	seen := map[string]bool{}
+	if err := b.Lines(t.Context(), b.namespace, time.Time{}, func(line state.Line) error {
+		if line.Broken || seen[line.Text] {
+			t.Errorf("%+v", line)
+		}
+		seen[line.Text] = true
+		return nil
+	}); err != nil || len(seen) != 180 {
+		t.Errorf("%d lines, %v", len(seen), err)
 	}
 }
 

@@ -20,7 +20,9 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	_ "embed" // scripts
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -668,43 +670,123 @@ func (s *Store) Count(ctx context.Context, tallies ...Tally) (sums []int, err er
 	return sums, nil
 }
 
-// linesBatch is how many lines of a log are read at a time.
-const linesBatch = 1000
+const (
+	// linesBatch is how many lines of a log are read at a time.
+	linesBatch = 1000
+	// maxDigests is how many of its newest lines a log knows again.
+	maxDigests = 10_000
+	// maxRaces is how often other processes may append first.
+	maxRaces = 100
+)
+
+//go:embed append.lua
+var appendLua string
+
+var appendScript = rdb.NewScript(appendLua)
+
+// Line is a line of a log.
+type Line struct {
+	At   time.Time // when it is from; [Store.Lines] does not return it
+	Text string
+	// Before is the SHA-256, in hexadecimal, of the line before it as it is stored, and zeros in the first one. "": an
+	// earlier release wrote the line, without. [Store.Lines] returns it.
+	Before string
+	// Broken says that the line before it is not the one that Before names, or that Before is missing though the line
+	// before has one. [Store.Lines] returns it, but not of the first line that it reads.
+	Broken bool
+}
+
+// stored is the line as the log has it.
+func (l Line) stored() string {
+	if l.Before == "" {
+		return l.Text
+	}
+	return l.Before + " " + l.Text
+}
 
 // logKey is the key of a log. All replicas write to the same one, so that it can be read in order.
 func logKey(name string) string { return keyPrefix + "{0}/" + name }
 
-// Append adds lines, each with its time, to the log of that name. A line that is in the log already
-// is not added again, so Append may be repeated; it retries while Redis is unavailable. Lines older
-// than keep go, and beyond most lines the oldest: full says that some did.
-func (s *Store) Append(ctx context.Context, log string, keep time.Duration, most int, lines map[string]time.Time) (full bool, err error) {
-	key := logKey(log)
-	add := rdb.Plain("zadd", key)
-	for line, at := range lines {
-		add.Add(at.UnixMicro(), line)
+// hexHash is the SHA-256 of a text in hexadecimal.
+func hexHash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// Append adds lines to the end of the log of that name, each with the hash of the one before it: all replicas write one
+// chain. A line that is among the newest 10,000 of the log is not added again, so Append may be repeated; it retries while
+// Redis is unavailable, and if another process appended first. Lines older than keep go, and beyond most lines the oldest:
+// full says that some did.
+func (s *Store) Append(ctx context.Context, log string, keep time.Duration, most int, lines ...Line) (full bool, err error) {
+	const doing = "append to a log"
+	keys := []string{logKey(log), logKey(log) + "/digests"}
+	for range maxRaces {
+		last, known := rdb.Plain("zrevrange", keys[0], 0, 0), rdb.Plain("zmscore", keys[1])
+		for _, l := range lines {
+			known.Add(hexHash(l.Text))
+		}
+		if err := s.try(ctx, doing, last, known); err != nil {
+			return false, err
+		}
+		end := last.List().Text(0)
+		add := appendScript.Call(keys...).Add(end, keep.Microseconds(), most, maxDigests)
+		added := 0
+		for i, l := range lines {
+			if known.List().Has(i) {
+				continue
+			}
+			l.Before = strings.Repeat("0", 2*sha256.Size)
+			if end != "" {
+				l.Before = hexHash(end)
+			}
+			end = l.stored()
+			add.Add(l.At.UnixMicro(), hexHash(l.Text), end)
+			added++
+		}
+		if added == 0 {
+			return false, nil
+		}
+		if err := s.try(ctx, doing, add); err != nil {
+			return false, err
+		}
+		if cut := add.Int(); cut >= 0 {
+			return cut > 0, nil
+		}
 	}
-	cut := rdb.Plain("zremrangebyrank", key, 0, -most-1)
-	err = s.try(ctx, "append to a log", add,
-		rdb.Plain("zremrangebyscore", key, "-inf", time.Now().Add(-keep).UnixMicro()), cut,
-		rdb.Plain("pexpire", key, keep.Milliseconds()))
-	return err == nil && cut.Int() > 0, err
+	return false, fmt.Errorf("%s: %w: other processes always appended first", doing, ErrUnavailable)
 }
 
 // Lines passes the lines of a log since then to each, oldest first, until each returns an error.
-func (s *Store) Lines(ctx context.Context, log string, since time.Time, each func(line string) error) error {
-	for from := 0; ; from += linesBatch {
-		c := rdb.Plain("zrangebyscore", logKey(log), since.UnixMicro(), "+inf", "limit", from, linesBatch)
+func (s *Store) Lines(ctx context.Context, log string, since time.Time, each func(Line) error) error {
+	last, chained := "", false // the line before as it is stored
+	for first := 0; ; {
+		c := rdb.Plain("zrangebyscore", logKey(log), since.UnixMicro(), "+inf", "limit", first, linesBatch)
 		if err := s.try(ctx, "read a log", c); err != nil {
 			return err
 		}
-		lines := c.List().Texts()
-		for _, line := range lines {
+		texts := c.List().Texts()
+		at := slices.Index(texts, last)
+		if at < 0 && first > 0 { // lines went early while this reads: it is further ahead
+			first = max(0, first-linesBatch/2)
+			continue
+		}
+		if at < 0 { // the first lines, or it is gone, too
+			last, chained = "", false
+		}
+		for _, text := range texts[at+1:] {
+			line := Line{Text: text}
+			if before, rest, ok := strings.Cut(text, " "); ok && len(before) == 2*sha256.Size {
+				line.Before, line.Text = before, rest
+			}
+			line.Broken = last != "" && line.Before != hexHash(last) && (line.Before != "" || chained)
 			if err := each(line); err != nil {
 				return err
 			}
+			last, chained = text, line.Before != ""
 		}
-		if len(lines) < linesBatch {
+		if len(texts) < linesBatch {
 			return nil
 		}
+		first += len(texts) - 1 // the last line comes again, to see that it is still there
 	}
 }

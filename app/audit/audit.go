@@ -1,4 +1,4 @@
-// Package audit is a feature of a program: a command that lists the audit of a bot.
+// Package audit is a feature of a program: commands that list the audit of a bot, and verify it.
 package audit
 
 import (
@@ -19,11 +19,16 @@ import (
 // Feature adds the command audit.
 func Feature() app.Feature {
 	return app.Feature{Name: "audit", Commands: &struct {
-		Audit command `help:"List approvals and action calls with effects; needs BOT_AUDIT_KEEP, and REDIS_URL or BOT_DATA_DIR."`
+		Audit commands `help:"List approvals and action calls with effects; needs BOT_AUDIT_KEEP, and REDIS_URL or BOT_DATA_DIR."`
 	}{}}
 }
 
-type command struct {
+type commands struct {
+	List   list   `default:"true" help:"List approvals and action calls with effects; needs BOT_AUDIT_KEEP, and REDIS_URL or BOT_DATA_DIR."`
+	Verify verify `help:"Check that each entry has the hash of the one before it."`
+}
+
+type list struct {
 	Since moreRecent `placeholder:"TIME" help:"only entries since a time such as 2026-01-31 or 2026-01-31T08:00:00Z, or of the last, such as 24h"`
 	User  string     `placeholder:"ID" help:"only entries of this person, by aadObjectId or account id"`
 	JSON  bool       `name:"json" help:"print JSON: one object a line"`
@@ -47,7 +52,7 @@ func (s *moreRecent) UnmarshalText(text []byte) (err error) {
 }
 
 // Help explains the columns.
-func (command) Help() string {
+func (list) Help() string {
 	return "Oldest first. An approval was asked, approved, approved-always, rejected, expired or failed (nobody could be asked). " +
 		"A call was ok, unchanged (it found nothing to act on), failed or unknown (it was cut off). " +
 		"Of moderation there is what was flagged, with its categories as ACTION. " +
@@ -55,7 +60,7 @@ func (command) Help() string {
 }
 
 // Run prints the audit.
-func (c command) Run(ctx context.Context, p *app.Program) error {
+func (c list) Run(ctx context.Context, p *app.Program) error {
 	store, err := p.OpenStore(ctx)
 	if err != nil {
 		return err
@@ -91,5 +96,36 @@ func (c command) Run(ctx context.Context, p *app.Program) error {
 		return err
 	}
 	_, err = fmt.Fprintln(p.Out(), turnview.Count(listed, "audit line"))
+	return err
+}
+
+type verify struct {
+	Since moreRecent `placeholder:"TIME" help:"only entries since a time such as 2026-01-31 or 2026-01-31T08:00:00Z, or of the last, such as 24h"`
+}
+
+// Help says what it proves.
+func (verify) Help() string {
+	return "The first entry that does not fit is shown, and the exit code is 1: it or the one before it was changed, or one was added or taken out there. " +
+		"Nothing shows that entries are missing before the oldest or after the newest one, or that somebody wrote the whole audit anew."
+}
+
+// Run verifies the audit.
+func (c verify) Run(ctx context.Context, p *app.Program) error {
+	store, err := p.OpenStore(ctx)
+	if err != nil {
+		return err
+	}
+	chain, err := audit.Verify(ctx, store, c.Since.Time)
+	if err != nil {
+		return err
+	}
+	if chain.Fault != "" {
+		fmt.Fprintf(p.Out(), "Entry %d does not follow the one before it:\n%s\n", chain.Entries+1, cli.Printable(chain.Fault))
+		return cli.SilentError{Code: cli.ExitFailed}
+	}
+	if chain.Loose > 0 {
+		fmt.Fprintf(p.Out(), "The oldest %d have no hash: an earlier release wrote them.\n", chain.Loose)
+	}
+	_, err = fmt.Fprintf(p.Out(), "Each of %s follows the one before it.\n", turnview.Count(chain.Entries, "audit line"))
 	return err
 }

@@ -3,7 +3,7 @@
 // that it is about. When the turn ends, waits or is left, its entries go to a log in Redis that all
 // replicas share. If the process dies in between, the next one sends them again, and the log keeps each
 // once. So a crash loses no entry of what is saved; a call that was cut off has one once it ran again, or
-// once it is a dead letter.
+// once it is a dead letter. In the log each entry has the hash of the one before it: [Verify] checks them.
 package audit
 
 import (
@@ -60,13 +60,44 @@ const (
 // Read passes the entries since then to each, oldest first, until each returns an error. It also ends
 // with an error at an entry of another version that it cannot read.
 func Read(ctx context.Context, store *state.Store, since time.Time, each func(Entry) error) error {
-	return store.Lines(ctx, logName, since, func(line string) error {
+	return store.Lines(ctx, logName, since, func(line state.Line) error {
 		var entry Entry
-		if err := json.Unmarshal([]byte(line), &entry); err != nil {
+		if err := json.Unmarshal([]byte(line.Text), &entry); err != nil {
 			return fmt.Errorf("read the audit: %w", err)
 		}
 		return each(entry)
 	})
+}
+
+// Chain is what [Verify] finds.
+type Chain struct {
+	Entries int // that fit
+	Loose   int // those of them that an earlier release wrote, before the first one with a hash
+	// Fault is the first entry that does not fit, as it is stored, without its hash. "": all fit.
+	Fault string
+}
+
+var errFault = errors.New("an entry does not fit")
+
+// Verify checks that each entry since then has the hash of the one before it, until one does not. So it finds entries that
+// were changed, added or taken out, except at the ends: the oldest go with time, and nothing says how many there were after
+// the newest, or vouches for that one. Whoever can write the log can also write all of its hashes anew.
+func Verify(ctx context.Context, store *state.Store, since time.Time) (c Chain, err error) {
+	err = store.Lines(ctx, logName, since, func(line state.Line) error {
+		if line.Broken {
+			c.Fault = line.Text
+			return errFault
+		}
+		c.Entries++
+		if line.Before == "" {
+			c.Loose++
+		}
+		return nil
+	})
+	if errors.Is(err, errFault) {
+		err = nil
+	}
+	return c, err
 }
 
 // New returns the feature that keeps an audit in the store for that long.
@@ -102,15 +133,15 @@ func (a *audit) left(ctx context.Context, t *turn.Turn) error {
 	if len(*list) == 0 {
 		return nil
 	}
-	lines := map[string]time.Time{}
+	var lines []state.Line
 	for _, entry := range *list {
-		line, err := json.Marshal(entry)
+		text, err := json.Marshal(entry)
 		if err != nil {
 			return err
 		}
-		lines[string(line)] = entry.At
+		lines = append(lines, state.Line{At: entry.At, Text: string(text)})
 	}
-	full, err := a.store.Append(ctx, logName, a.keep, maxEntries, lines)
+	full, err := a.store.Append(ctx, logName, a.keep, maxEntries, lines...)
 	switch {
 	case errors.Is(err, state.ErrUnavailable) || ctx.Err() != nil:
 		return err
