@@ -69,6 +69,7 @@ var withoutExample = map[string]string{
 	"bot/turn.NewPlanSlot":           "is NewSlot with a shorter life, which has one",
 	"bot/signin.New":                 insideOfBot,
 	"bot/audit.New":                  insideOfBot,
+	"bot/audit.Verify":               "the command audit verify calls it",
 	"bot/heads.New":                  insideOfBot,
 	"bot/quota.New":                  insideOfBot,
 	"bot/stop.New":                   insideOfBot,
