@@ -295,12 +295,7 @@ const (
 func (o *openAI) Complete(ctx context.Context, req *Request) (*Response, error) {
 	log := zerolog.Ctx(ctx)
 	log.Trace().Interface("messages", req.Messages).Msg("model prompt")
-	client := o.client
-	call, cancel := context.WithTimeout(ctx, o.cfg.Timeout)
-	if req.Stream != nil {
-		cancel()
-		call, cancel, client = o.follow(ctx, req.Stream)
-	}
+	call, cancel, client := o.follow(ctx, req.Stream)
 	defer cancel()
 	turn := o.withoutBadTools(req)
 	learned := option(o.refused.Load())
@@ -1035,10 +1030,23 @@ var asBody = jsonv2.JoinOptions(
 	jsonv1.OmitEmptyWithLegacySemantics(true),
 	jsontext.AllowInvalidUTF8(true),
 	jsonv2.Deterministic(true),
-	jsonv2.WithMarshalers(jsonv2.MarshalToFunc(func(out *jsontext.Encoder, m openai.ChatCompletionMessage) error {
-		return jsonv2.MarshalEncode(out, bodyMessage{m.Role, contentOf(m), m.ToolCalls, m.ToolCallID})
+	jsonv2.WithMarshalers(jsonv2.MarshalToFunc(func(out *jsontext.Encoder, m *openai.ChatCompletionMessage) error {
+		if m.Content == "" || len(m.MultiContent) > 0 || len(m.ToolCalls) > 0 || m.ToolCallID != "" {
+			return jsonv2.MarshalEncode(out, bodyMessage{m.Role, contentOf(m), m.ToolCalls, m.ToolCallID})
+		}
+		return writeTokens(out, // nearly all are so
+			jsontext.BeginObject, jsontext.String("role"), jsontext.String(m.Role), jsontext.String("content"), jsontext.String(m.Content), jsontext.EndObject)
 	})),
 )
+
+func writeTokens(out *jsontext.Encoder, tokens ...jsontext.Token) error {
+	for _, token := range tokens {
+		if err := out.WriteToken(token); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // bodyMessage has the fields that [wireMessages] fills in.
 type bodyMessage struct {
@@ -1049,7 +1057,7 @@ type bodyMessage struct {
 }
 
 // contentOf is a message's text or its parts; nil: it has neither.
-func contentOf(m openai.ChatCompletionMessage) any {
+func contentOf(m *openai.ChatCompletionMessage) any {
 	switch {
 	case len(m.MultiContent) > 0:
 		return m.MultiContent
@@ -1145,11 +1153,14 @@ func networkError(ctx context.Context, err error) *Error {
 // isError recognizes errors that some servers and routers send with status 200, or as a stream
 // event.
 func isError(body []byte) bool {
+	if !bytes.Contains(body, []byte(`"error"`)) { // nearly none has the word
+		return false
+	}
 	var said struct {
 		Object string `json:"object"`
 		Error  any    `json:"error"`
 	}
-	if !bytes.Contains(body, []byte(`"error"`)) || json.Unmarshal(body, &said) != nil {
+	if json.Unmarshal(body, &said) != nil {
 		return false
 	}
 	switch e := said.Error.(type) {

@@ -27,8 +27,8 @@ type chunk struct {
 type chunkChoice struct {
 	Index        int                 `json:"index"`
 	FinishReason openai.FinishReason `json:"finish_reason"`
-	Delta        *chunkMessage       `json:"delta"`
-	Message      *chunkMessage       `json:"message"`
+	Delta        chunkMessage        `json:"delta"`
+	Message      chunkMessage        `json:"message"`
 	Text         string              `json:"text"` // of the older API
 }
 
@@ -37,6 +37,10 @@ type chunkMessage struct {
 	Refusal      string             `json:"refusal"`
 	ToolCalls    []chunkCall        `json:"tool_calls"`
 	FunctionCall *chunkCallFunction `json:"function_call"` // of the older API
+}
+
+func (m *chunkMessage) empty() bool {
+	return m.Content == "" && m.Refusal == "" && len(m.ToolCalls) == 0 && m.FunctionCall == nil
 }
 
 type chunkCall struct {
@@ -52,12 +56,11 @@ type chunkCallFunction struct {
 
 // said is the message of a choice, or its part.
 func (c *chunkChoice) said() (m chunkMessage) {
-	switch {
-	case c.Delta != nil:
-		m = *c.Delta
-	case c.Message != nil:
-		m = *c.Message
-	default:
+	m = c.Delta
+	if m.empty() {
+		m = c.Message
+	}
+	if m.empty() {
 		m.Content = c.Text
 	}
 	if m.FunctionCall != nil && len(m.ToolCalls) == 0 {
@@ -66,28 +69,29 @@ func (c *chunkChoice) said() (m chunkMessage) {
 	return m
 }
 
-// readChunk reads an answer or a part of one. Nearly every server writes OpenAI's types; what it writes
-// otherwise is read member by member. Members that are not used may be anything. The error is an [*Error]
+// read reads an answer or a part of one, in the place of the one before. Nearly every server writes OpenAI's types; what it
+// writes otherwise is read member by member. Members that are not used may be anything. The error is an [*Error]
 // that names the member which cannot be read, or [io.ErrUnexpectedEOF].
-func readChunk(raw []byte) (c chunk, err error) {
-	err = jsonv2.Unmarshal(raw, &c, asLenient)
+func (c *chunk) read(raw []byte) error {
+	*c = chunk{Choices: c.Choices[:0]}
+	err := jsonv2.Unmarshal(raw, c, asLenient)
 	_, shape := errors.AsType[*jsonv2.SemanticError](err)
 	switch {
 	case err == nil && len(c.Choices) == 0:
 		if within := wrapped(raw); within != nil {
-			return readChunk(within)
+			return c.read(within)
 		}
-		return c, nil
+		return nil
 	case err == nil:
-		return c, nil
+		return nil
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return chunk{}, io.ErrUnexpectedEOF
+		return io.ErrUnexpectedEOF
 	case !shape || !jsontext.Value(raw).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)):
-		return chunk{}, errMalformed
+		return errMalformed
 	}
 	r := irregular{}
-	c = r.chunk(raw)
-	return c, r.err()
+	*c = r.chunk(raw)
+	return r.err()
 }
 
 // wrapped is the answer in one that has it in a member, as gateways write {"data":{"choices":…},"success":true}; nil:
@@ -163,8 +167,7 @@ func (r *irregular) chunk(raw jsontext.Value) (c chunk) {
 			if kind := o[key].Kind(); kind == 0 || kind == 'n' {
 				continue
 			}
-			m := r.message(name+"."+key, o[key])
-			choice.Delta = &m
+			choice.Delta = r.message(name+"."+key, o[key])
 		}
 		c.Choices = append(c.Choices, choice)
 	}

@@ -35,9 +35,13 @@ const (
 	maxStreamCalls = 128
 )
 
-// follow returns a context and a client for a call whose answer is read while it is written. The
-// context ends with errQuiet when nothing of the answer comes for the configured timeout.
+// follow returns a context and a client for a call. If its answer is read while it is written, the context ends with
+// errQuiet when nothing of the answer comes for the configured timeout.
 func (o *openAI) follow(ctx context.Context, begin func() (piece func(text string))) (context.Context, context.CancelFunc, *openai.Client) {
+	if begin == nil {
+		call, cancel := context.WithTimeout(ctx, o.cfg.Timeout)
+		return call, cancel, o.client
+	}
 	whole, end := context.WithTimeout(ctx, max(maxStreamTime, o.cfg.Timeout))
 	call, cancel := context.WithCancelCause(whole)
 	late := time.AfterFunc(o.cfg.Timeout, func() { cancel(errQuiet) })
@@ -293,7 +297,8 @@ type streamed struct {
 	text, refusal strings.Builder
 	calls         []*streamedCall
 	usage         openai.Usage
-	chosen        bool // there was a choice
+	chosen        bool  // there was a choice
+	last          chunk // its place is used again: there is one for each token
 }
 
 // streamedCall is a call assembled from its pieces.
@@ -302,13 +307,13 @@ type streamedCall struct {
 	arguments strings.Builder
 }
 
-// asLenient reads what encoding/json reads, in a third of the time: there is a chunk for each token.
+// asLenient reads what encoding/json reads, in a third of the time.
 var asLenient = jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsonv2.MatchCaseInsensitiveNames(true))
 
 // add adds a chunk.
 func (s *streamed) add(raw []byte) error {
-	c, err := readChunk(raw)
-	if err != nil {
+	c := &s.last
+	if err := c.read(raw); err != nil {
 		return err
 	}
 	s.chunks++
@@ -358,7 +363,8 @@ func (s *streamed) addWhole(raw []byte) error {
 		}
 		raw = all[0]
 	}
-	c, err := readChunk(raw)
+	c := &s.last
+	err := c.read(raw)
 	switch {
 	case err != nil && s.addLines(raw):
 		return nil

@@ -59,6 +59,9 @@ func New(all *actions.Registry, approvers []string, within time.Duration) turn.F
 			"question": func() turn.Pause { return &question{of: f} },
 		},
 		Reads: func(a *activity.Activity, text string) *turn.Reply {
+			if a.Type == activity.Message && a.Text != "" && !strings.HasPrefix(strings.TrimSpace(text), "/") {
+				return nil // as nearly every message
+			}
 			c, ok := read(a, text)
 			if !ok {
 				return nil

@@ -59,8 +59,10 @@ func New(replaced func() bool) turn.Feature {
 }
 
 func isCommand(text string) bool {
-	all := strings.Fields(text)
-	return len(all) > 0 && strings.EqualFold(all[0], Command)
+	for first := range strings.FieldsSeq(text) {
+		return strings.EqualFold(first, Command)
+	}
+	return false
 }
 
 func isWord(text string) bool {
