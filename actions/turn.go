@@ -317,6 +317,10 @@ type Approval struct {
 	// Standing lets the approver also approve all identical calls, with the same Bind and for the
 	// same person, for the rest of this conversation.
 	Standing bool
+	// Change names entities that who approves may change first: texts, numbers, and yes or no. The changed call is
+	// checked, the policy is asked about it, and earlier approvals of it do not count. Besides whoever changed it, the
+	// person whose message led to the call or another approver has to agree.
+	Change []string
 	// Denied says why the call must not run at all, in words that the model and the person may
 	// read. "": it may run.
 	Denied string

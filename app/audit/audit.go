@@ -53,7 +53,7 @@ func (s *moreRecent) UnmarshalText(text []byte) (err error) {
 
 // Help explains the columns.
 func (list) Help() string {
-	return "Oldest first. An approval was asked, approved, approved-always, rejected, expired or failed (nobody could be asked). " +
+	return "Oldest first. An approval was asked, changed, approved, approved-always, rejected, expired or failed (nobody could be asked). " +
 		"A call was ok, unchanged (it found nothing to act on), failed or unknown (it was cut off). " +
 		"Of moderation there is what was flagged, with its categories as ACTION. " +
 		"ENTITIES is the start of a digest: equal entities have equal digests."

@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -15,8 +17,10 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/rs/zerolog"
 
+	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/internal/plainjson"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/internal/titles"
 	"github.com/planbot-go/planbot/state"
@@ -50,8 +54,20 @@ type approval struct {
 	Agreed   bool         `json:"send,omitzero"`      // who asked in private has just agreed that others read it
 	Why      string       `json:"why,omitempty"`      // they said
 
+	Change  []string `json:"change,omitempty"` // entities that may be changed
+	Changed *changed `json:"changed,omitempty"`
+
 	of   *asking
 	call *turn.Pending // until it is asked
+}
+
+// changed is what a person who may approve the call changed in it.
+type changed struct {
+	By     activity.Account `json:"by"`
+	From   jsontext.Value   `json:"from"`            // the entities before all changes
+	Agreed bool             `json:"agreed,omitzero"` // who asked agrees, but does not approve it alone
+	Told   bool             `json:"told,omitzero"`   // to who asked
+	Times  int              `json:"times"`           // how often
 }
 
 // escalation is when further people are asked, and whom.
@@ -211,6 +227,9 @@ func (a *approval) Resume(ctx context.Context, t *turn.Turn) (come turn.Next, er
 	if d == nil && a.Agreed {
 		return a.askHeld(ctx, t)
 	}
+	if d == nil && a.Changed != nil && !a.Changed.Told {
+		return a.tellChanged(ctx, t)
+	}
 	if d == nil && (a.Told < len(a.Votes) || a.escalates() && time.Now().Before(a.Expires)) {
 		return a.goOn(ctx, t)
 	}
@@ -228,7 +247,12 @@ func (a *approval) Resume(ctx context.Context, t *turn.Turn) (come turn.Next, er
 			list := state.Of[approvals](t.Conversation)
 			list.Standing = newest(append(list.Standing, standing{a.Hash, t.Activity.From.ID, d.By, d.At}), maxStanding)
 		}
-		come = turn.Approved(t, a, a.Action, a.Hash)
+		if a.Changed == nil {
+			come = turn.Approved(t, a, a.Action, a.Hash)
+			break
+		}
+		changes := "[Before it was approved, a person changed it: " + a.changes(v) + ". Do not do it again as it was.]\n"
+		come = turn.ApprovedChanged(t, a, a.Action, a.Hash, changes)
 	default:
 		come, err = turn.Rejected(t, a, a.Action)
 	}
@@ -298,6 +322,8 @@ func (a *approval) MayDecide(who, asker activity.Account, in string) bool {
 // the person who clicked.
 func (a *approval) Decide(v view, c click, now time.Time) (refusal string) {
 	approved, sends := c.said.Verb != verbReject, c.said.Verb == verbSend
+	own := c.by.ID != "" && c.by.ID == v.Asker.ID
+	agrees := approved && own && a.Changed != nil && !a.Changed.Agreed && !a.MayDecide(c.by, v.Asker, c.in)
 	withdrawn := !approved && c.by.ID != "" && c.by.ID == v.Asker.ID && !a.MayDecide(c.by, v.Asker, c.in)
 	switch {
 	case a.Decision != nil:
@@ -311,7 +337,7 @@ func (a *approval) Decide(v view, c click, now time.Time) (refusal string) {
 		return ""
 	case sends && !a.held() && c.by.ID == v.Asker.ID:
 		return v.Say("I've already asked them.")
-	case withdrawn:
+	case withdrawn || agrees:
 	case sends || !a.MayDecide(c.by, v.Asker, c.in):
 		return v.Say("You can't decide this. Nothing was done.")
 	case slices.ContainsFunc(a.Votes, func(d decision) bool { return d.ID == c.by.ID }) && approved:
@@ -324,10 +350,15 @@ func (a *approval) Decide(v view, c click, now time.Time) (refusal string) {
 	if c.here {
 		a.CardID = cmp.Or(c.card, a.CardID)
 	}
-	if a.Quorum > 1 && approved {
+	if agrees {
+		a.Changed.Agreed = true
+	}
+	if approved && (a.Quorum > 1 || a.Changed != nil) {
 		d.ID = c.by.ID
-		a.Votes = append(a.Votes, d)
-		if len(a.Votes) < a.Quorum {
+		if !agrees {
+			a.Votes = append(a.Votes, d)
+		}
+		if !a.agreed(v.Asker) {
 			return ""
 		}
 		var all []string
@@ -335,10 +366,26 @@ func (a *approval) Decide(v view, c click, now time.Time) (refusal string) {
 			all = append(all, vote.By)
 			d.Always = d.Always && vote.Always
 		}
+		if agrees {
+			all = append(all, d.By)
+		}
 		d.By = strings.Join(all, ", ")
 	}
 	a.Decision = &d
 	return ""
+}
+
+// agreed reports whether as many have approved it as have to: of what somebody changed not that person alone, unless it
+// is who asked.
+func (a *approval) agreed(asker activity.Account) bool {
+	if len(a.Votes) < max(a.Quorum, 1) {
+		return false
+	}
+	if a.Changed == nil || a.Changed.Agreed {
+		return true
+	}
+	editor := a.Changed.By.ID
+	return editor == asker.ID || slices.ContainsFunc(a.Votes, func(d decision) bool { return d.ID != editor })
 }
 
 // Late is what a click reads that comes after the decision, or after the approval expired.
@@ -378,10 +425,20 @@ func (a *approval) Card(v view, in string) activity.Card {
 		buttons = append(buttons, press(v.Say("Always approve exactly this"), "", verbAlways))
 	}
 	buttons = append(buttons, press(v.Say("Reject"), "destructive", verbReject))
-	if a.Alone && in == "" { // nobody who may approve it sees this card
-		buttons = []any{press(v.Say("Take it back"), "", verbReject)}
-	}
 	body := a.describe(v, a.head(v))
+	fields := a.fields(v)
+	if a.Alone && in == "" { // nobody who may approve it sees this card
+		buttons, fields = []any{press(v.Say("Take it back"), "", verbReject)}, nil
+		if a.asksAgain() {
+			buttons = slices.Insert(buttons, 0, any(press(v.Say("Approve"), "positive", verbApprove)))
+		}
+	}
+	if len(fields) > 0 && !a.held() {
+		body = append(body, small(v.Say("You can change this before you approve it:")))
+		for i := range fields {
+			body = append(body, input(v, &fields[i], changeInput+fields[i].Name))
+		}
+	}
 	if a.held() {
 		buttons = []any{press(v.Say("Send"), "positive", verbSend), press(v.Say("Don't send"), "", verbReject)}
 		body = append(body, small(v.Say("They read all of this.")), map[string]any{
@@ -408,6 +465,8 @@ func (a *approval) Closed(v view) activity.Card {
 	switch {
 	case a.Decision != nil:
 		said = a.Decision.inWords(v)
+	case a.asksAgain() && time.Now().Before(a.Expires):
+		said = v.Say("%s changed and approved this. Somebody else has to agree.", titles.Visible(a.Changed.By.Name))
 	case len(a.Votes) > 0 && time.Now().Before(a.Expires):
 		last := a.Votes[len(a.Votes)-1]
 		said = v.Say("%s approved this. It needs %s approvals.", titles.Visible(last.By), count(a.Quorum))
@@ -438,6 +497,12 @@ func (a *approval) choices(v view, mark string) string {
 	if v.Asked != "" {
 		before += v.Say("I've asked %s.", v.Asked) + " "
 	}
+	if a.asksAgain() {
+		before += v.Say("If you agree, say %s.", approve) + " "
+	}
+	if fields := a.fields(v); len(fields) > 0 && !a.Alone {
+		before += v.Say("To change something first, say for example %s.", say("/approve", a.ID, fields[0].Name+"=…")) + " "
+	}
 	if a.Alone {
 		return before + v.Say("To take it back, say %s.", reject)
 	}
@@ -459,8 +524,11 @@ func (a *approval) describe(v view, head string) []any {
 		about[0].Mono = action.Source.Connection != "" // it cannot pose as a line of the bot
 		rows = append(rows, about)
 	}
-	for _, d := range a.details(v) {
+	for _, d := range a.details(v, a.Entities) {
 		rows = append(rows, line(d.name, d.value))
+	}
+	if a.Changed != nil {
+		rows = append(rows, small(v.Say(wasChanged, cmp.Or(titles.Visible(a.Changed.By.Name), v.Say("somebody")), a.changes(v))))
 	}
 	if v.Asked != "" && !a.held() {
 		rows = append(rows, small(v.Say("I've asked %s.", v.Asked)))
@@ -487,12 +555,15 @@ func (a *approval) describe(v view, head string) []any {
 func (a *approval) inWords(v view) string {
 	var s strings.Builder
 	s.WriteString(a.head(v) + " **" + v.Title(a.Action) + "**\n")
-	for _, d := range a.details(v) {
+	for _, d := range a.details(v, a.Entities) {
 		s.WriteString("\n- ")
 		if name, ok := strings.CutSuffix(d.name, ": "); ok {
 			s.WriteString(titles.Code(name) + ": ")
 		}
 		s.WriteString(titles.Code(d.value))
+	}
+	if a.Changed != nil {
+		s.WriteString("\n\n" + a.saysChange(v))
 	}
 	if a.Reason != "" {
 		s.WriteString("\n\n" + titles.Code(titles.Visible(a.Reason))) // it may include names that strangers chose
@@ -519,17 +590,14 @@ type detail struct{ name, value string }
 
 // details returns the steps of the action and the arguments of the call. It marks an argument that
 // the action does not know as not used.
-func (a *approval) details(v view) (list []detail) {
+func (a *approval) details(v view, of jsontext.Value) (list []detail) {
 	action, ok := v.Action(a.Action)
 	if ok {
 		for step := range strings.Lines(action.Detail) {
 			list = append(list, detail{"", titles.Visible(strings.TrimSuffix(step, "\n"))})
 		}
 	}
-	var entities map[string]any
-	dec := json.NewDecoder(bytes.NewReader(a.Entities))
-	dec.UseNumber()
-	_ = dec.Decode(&entities) // they were encoded for this
+	entities := entitiesOf(of)
 	names := slices.Sorted(maps.Keys(entities))
 	if ok { // in the order of the Go fields
 		order := titles.Order(action.Schema)
@@ -556,4 +624,144 @@ func (a *approval) details(v view) (list []detail) {
 		list = append(list, detail{called + ": ", v.Value(property, entities[name])})
 	}
 	return list
+}
+
+// entitiesOf decodes the entities of a call.
+func entitiesOf(raw jsontext.Value) (entities map[string]any) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	_ = dec.Decode(&entities) // they were encoded for this
+	return entities
+}
+
+// changeInput begins the ids of inputs for what may be changed.
+const changeInput = "change:"
+
+// fields are the inputs for what may be changed: of texts, numbers, and yes or no.
+func (a *approval) fields(v view) (all []actions.Field) {
+	action, ok := v.Action(a.Action)
+	if !ok {
+		return nil
+	}
+	entities := entitiesOf(a.Entities)
+	for _, name := range a.Change {
+		property := action.Schema.Properties[name]
+		if property == nil {
+			continue
+		}
+		f := actions.Field{Name: name, Title: titles.Of(property, name), Min: property.Minimum, Max: property.Maximum}
+		switch property.Type {
+		case "string":
+			for _, one := range property.Enum {
+				f.Choices = append(f.Choices, actions.Choice{Value: fmt.Sprint(one)})
+			}
+		case "number":
+			f.Kind = actions.NumberField
+		case "integer":
+			f.Kind = actions.IntegerField
+		case "boolean":
+			f.Kind = actions.YesNoField
+		default:
+			continue
+		}
+		f.Default = entities[name]
+		all = append(all, f)
+	}
+	return all
+}
+
+// changes says what was changed, from what to what.
+func (a *approval) changes(v view) string {
+	var all []string
+	before := a.details(v, a.Changed.From)
+	for _, now := range a.details(v, a.Entities) {
+		was := detail{}
+		if at := slices.IndexFunc(before, func(d detail) bool { return d.name == now.name }); at >= 0 {
+			was = before[at]
+		}
+		if now.name != "" && was.value != now.value {
+			all = append(all, now.name+was.value+" → "+now.value)
+		}
+	}
+	return cmp.Or(strings.Join(all, "; "), "–")
+}
+
+const wasChanged texts.Text = "%s changed this: %s."
+
+// saysChange says what was changed, in markdown.
+func (a *approval) saysChange(v view) string {
+	return v.Say(wasChanged, cmp.Or(plain(a.Changed.By.Name), v.Say("somebody")), titles.Code(a.changes(v)))
+}
+
+// asksAgain reports whether who asked, or another approver, has to agree to what one approver has changed.
+func (a *approval) asksAgain() bool {
+	return a.Changed != nil && !a.Changed.Agreed && a.Quorum <= 1 && a.Decision == nil
+}
+
+// change changes the call as the inputs of a click want it, if its person may decide. The approvals so far do not count any
+// more, and the policy is asked about the changed call. did is false if the call stays as it is.
+func (a *approval) change(ctx context.Context, t *turn.Turn, w *turn.Waiting, v view, c *click) (did bool, refusal string) {
+	approves := c.said.Verb == verbApprove || c.said.Verb == verbAlways
+	same := c.said.Hash == "" || c.said.Hash == a.Hash
+	if !approves || !same || a.Decision != nil || a.held() || time.Now().After(a.Expires) || !a.MayDecide(c.by, v.Asker, c.in) {
+		return false, ""
+	}
+	values, refusal := a.wanted(v, c)
+	if refusal != "" || len(values) == 0 {
+		return false, refusal
+	}
+	call, err := w.Change(ctx, t, values)
+	_, wrong := errors.AsType[*actions.EntityError](err)
+	if wrong || err == nil && (call == nil || faultOf(call.Approval, call.Approval.Approvers) != "") {
+		return false, v.Say(noChange)
+	}
+	asked := len(a.Sent) + len(a.Here)
+	if refusal := a.consult(ctx, t, w, call, err); refusal != "" {
+		return false, refusal
+	}
+	hash, err := call.Hash(ctx)
+	raw, fault := plainjson.Marshal(call.Entities)
+	if err = cmp.Or(err, fault); err != nil {
+		zerolog.Ctx(ctx).Error().Err(err).Str("approval", a.ID).Msg("a change of a call does not count")
+		return false, v.Say(noChange)
+	}
+	change := changed{By: activity.Account{}, From: a.Entities, Times: 1}
+	change.By.ID, change.By.AadObjectID, change.By.Name = c.by.ID, c.by.AadObjectID, c.by.Name
+	if a.Changed != nil {
+		change.From, change.Times = a.Changed.From, a.Changed.Times+1
+	}
+	a.Entities, a.Hash, a.Changed = raw, hash, &change
+	a.Votes, a.Told, a.Standing = nil, 0, false
+	a.Reason = cmp.Or(call.Approval.Reason, a.Reason)
+	private := w.Asked.Targeted() || w.Asked.Conversation.Personal()
+	shown, err := a.question(t, v, "").Encode()
+	if err != nil || len(shown) > maxMessage || private && a.Quorum > asked { // who asked let only these people read it
+		return false, v.Say(noChange)
+	}
+	c.said.Hash = hash
+	return true, ""
+}
+
+const noChange texts.Text = "It can't be changed like this. Nothing was done."
+
+// wanted are the entities that a click changes.
+func (a *approval) wanted(v view, c *click) (values map[string]any, refusal string) {
+	form, entities := question{}, entitiesOf(a.Entities)
+	inputs := map[string]json.RawMessage{}
+	for _, f := range a.fields(v) {
+		raw, given := c.inputs[changeInput+f.Name]
+		if given {
+			inputs[inputID(len(form.Form.Fields))] = raw
+			form.Form.Fields = append(form.Form.Fields, f)
+		}
+	}
+	if c.change != "" && len(inputs) == 0 {
+		return nil, v.Say("%s can't be changed.", titles.Code(titles.Visible(c.change)))
+	}
+	values, refusal = form.values(v, inputs)
+	maps.DeleteFunc(values, func(name string, value any) bool {
+		was, had := entities[name]
+		return had && fmt.Sprint(value) == fmt.Sprint(was) || !had && (value == false || value == "")
+	})
+	return values, refusal
 }

@@ -172,7 +172,12 @@ func (f *asking) ready(ctx context.Context, t *turn.Turn, c *turn.Pending) (turn
 		of: f, call: c,
 	}
 	a.Approvers, a.Self = f.approversOf(c.Approval)
-	if fault := faultOf(c.Approval, a.Approvers); fault != "" {
+	a.Change = c.Approval.Change
+	fault := faultOf(c.Approval, a.Approvers)
+	if len(a.fields(f.viewOf(t))) < len(a.Change) {
+		fault = "an entity that may be changed is no text, number or yes or no of the action"
+	}
+	if fault != "" {
 		zerolog.Ctx(ctx).Error().Str("action", c.Action.Name).Str("fault", fault).Msg("the policy's approval is impossible")
 		return nil, turn.Refuse("nobody can approve it: %s", fault)
 	}
@@ -258,8 +263,15 @@ func (c click) take(ctx context.Context, t *turn.Turn, w *turn.Waiting) (ours bo
 		v.Asker = w.Asked.From
 		c.here = conversationOf(w.Asked) == conversationOf(t.Activity)
 		refusal = p.judge(ctx, t, w, c)
+		changes := false
+		if refusal == "" {
+			changes, refusal = p.change(ctx, t, w, v, &c)
+		}
 		if refusal == "" {
 			refusal = p.Decide(v, c, time.Now())
+		}
+		if refusal == "" && changes {
+			p.note(t, w, "changed")
 		}
 		if refusal == "" {
 			p.note(t, w, p.decision())
@@ -353,6 +365,7 @@ type click struct {
 	by       activity.Account
 	activity string // its id
 	card     string // id of the message with the button; "" in words
+	change   string // the entity that is changed, in words
 }
 
 // read reads a click of the activity's person. In words it is /approve or /reject with the id of an
@@ -411,7 +424,8 @@ func (c *click) why() string {
 	return strings.TrimSpace(string([]rune(why)[:min(len([]rune(why)), maxWhy)]))
 }
 
-// readWords reads the words of a message. After /approve and the id may come always, or send and a reason.
+// readWords reads the words of a message. After /approve and the id may come always, send and a reason, or
+// what is to be changed: a name, = and a value.
 func (c *click) readWords(words []string) bool {
 	if len(words) < 2 {
 		return false
@@ -422,6 +436,15 @@ func (c *click) readWords(words []string) bool {
 		why, _ := json.Marshal(strings.Join(words[3:], " "))
 		c.inputs = map[string]json.RawMessage{whyInput: why}
 		return true
+	}
+	if len(words) > 2 && strings.EqualFold(words[0], "/approve") {
+		name, value, changes := strings.Cut(strings.Join(words[2:], " "), "=")
+		if changes {
+			raw, _ := json.Marshal(strings.TrimSpace(value))
+			c.said.Verb, c.change = verbApprove, strings.TrimSpace(name)
+			c.inputs = map[string]json.RawMessage{changeInput + c.change: raw}
+			return true
+		}
 	}
 	switch strings.ToLower(strings.Join(slices.Delete(words, 1, 2), " ")) {
 	case "/approve":

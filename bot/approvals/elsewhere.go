@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -54,7 +55,8 @@ type visit struct {
 	Asker    activity.Account `json:"asker"`
 	Program  string           `json:"program,omitempty"`
 	Over     bool             `json:"over,omitzero"`
-	Again    []asked          `json:"again,omitempty"` // what [Inbox] asks again, in the order of its messages
+	Redrawn  bool             `json:"redrawn,omitzero"` // its cards were replaced, for a call that was changed
+	Again    []asked          `json:"again,omitempty"`  // what [Inbox] asks again, in the order of its messages
 }
 
 var visits = turn.NewSlot[visit](featureName)
@@ -106,6 +108,11 @@ func (a *approval) judge(ctx context.Context, t *turn.Turn, w *turn.Waiting, c c
 		return ""
 	}
 	call, err := w.Pending(ctx, t)
+	return a.consult(ctx, t, w, call, err)
+}
+
+// consult lets those decide whom the policy names for the call, whose error is err. If they are not known, refusal says so.
+func (a *approval) consult(ctx context.Context, t *turn.Turn, w *turn.Waiting, call *turn.Pending, err error) (refusal string) {
 	if err == nil && call == nil || err == nil && !call.Approval.Required { // that ends the turn, or makes the call
 		return ""
 	}
@@ -126,7 +133,7 @@ func (a *approval) judge(ctx context.Context, t *turn.Turn, w *turn.Waiting, c c
 			people = append(people, e.To...)
 		}
 	}
-	a.Self, a.Standing = self, a.Standing && policy.Standing
+	a.Self, a.Standing, a.Change = self, a.Standing && policy.Standing, policy.Change
 	a.let(a.others(people, w.Asked.From), chosen, policy.Quorum)
 	return ""
 }
@@ -186,6 +193,10 @@ func (a *approval) ask(ctx context.Context, t *turn.Turn, from int) (enough bool
 	chats := false
 	for _, s := range all[from:] {
 		s.Held = false
+		if a.Changed != nil && isOf(s.To, a.Changed.By) { // they know
+			a.Sent = append(a.Sent, s)
+			continue
+		}
 		_, err := a.send(ctx, t, t.Activity, actions.Recipient{Conversation: s.Conversation}, s.To, false)
 		if err != nil {
 			if err := a.unreachable(ctx, t, s.To, err); err != nil {
@@ -234,6 +245,9 @@ func (a *approval) send(
 	ctx context.Context, t *turn.Turn, of *activity.Activity, to actions.Recipient, who string, over bool,
 ) (conversation string, err error) {
 	key := a.ID + "\n" + who
+	if a.Changed != nil {
+		key += "\n" + strconv.Itoa(a.Changed.Times)
+	}
 	if over {
 		key += "\nover"
 	}
@@ -318,17 +332,11 @@ func (f *asking) visit(ctx context.Context, t *turn.Turn) error {
 	case r.Over && (at < 0 || !t.ShowsCards()): // words have no buttons
 		return nil
 	case r.Over:
-		var all []*activity.Activity
-		for _, id := range append([]string{list.Elsewhere[at].Card}, list.Elsewhere[at].Again...) {
-			if id == "" {
-				continue
-			}
-			m := t.Message("")
-			m.Type, m.ID = activity.MessageUpdate, id
-			m.Attachments = []activity.Attachment{a.Closed(v).Attachment()}
-			all = append(all, m)
-		}
-		return t.Send(ctx, all...)
+		return t.Send(ctx, list.Elsewhere[at].updates(t, a.Closed(v))...)
+	case at >= 0 && a.Changed != nil && t.ShowsCards() && time.Now().Before(a.Expires):
+		r.Redrawn = true
+		said := t.Message(t.Translate("What you are asked to approve was changed. Please look at it again."))
+		return t.Send(ctx, append(list.Elsewhere[at].updates(t, a.Card(v, r.In)), said)...)
 	case at < 0:
 		list.Elsewhere = newest(append(list.Elsewhere, asked{ID: a.ID, In: r.In}), maxElsewhere)
 	}
@@ -336,6 +344,20 @@ func (f *asking) visit(ctx context.Context, t *turn.Turn) error {
 		return nil
 	}
 	return t.Send(ctx, a.question(t, v, r.In))
+}
+
+// updates are messages that replace the cards of a question.
+func (one asked) updates(t *turn.Turn, card activity.Card) (all []*activity.Activity) {
+	for _, id := range append([]string{one.Card}, one.Again...) {
+		if id == "" {
+			continue
+		}
+		m := t.Message("")
+		m.Type, m.ID = activity.MessageUpdate, id
+		m.Attachments = []activity.Attachment{card.Attachment()}
+		all = append(all, m)
+	}
+	return all
 }
 
 // maxListed limits the approvals that are listed at a time.
@@ -400,7 +422,7 @@ func Inbox(ctx context.Context, t *turn.Turn) error {
 // shown notes the cards that a visit or [Inbox] has sent, at the end of its turn.
 func shown(_ context.Context, t *turn.Turn) error {
 	r := visits.Peek(t)
-	if r.Over || r.Approval.ID == "" && len(r.Again) == 0 {
+	if r.Over || r.Redrawn || r.Approval.ID == "" && len(r.Again) == 0 {
 		return nil
 	}
 	list := state.Of[approvals](t.Conversation)
@@ -469,6 +491,32 @@ func (a *approval) goOn(ctx context.Context, t *turn.Turn) (turn.Next, error) {
 	v := a.of.viewOf(t)
 	v.Asked = names(t, a.Sent)
 	a.redraw(ctx, t, a.Card(v, ""))
+	return a.waitOn(t, said)
+}
+
+// tellChanged tells who asked, and those who are to approve it now, what one of these has changed.
+func (a *approval) tellChanged(ctx context.Context, t *turn.Turn) (turn.Next, error) {
+	if !isPrivate(t) { // else nobody reads it to whom who asked has not agreed
+		known := func(id string) bool {
+			return id == nobody || slices.ContainsFunc(a.Sent, func(s sent) bool { return strings.EqualFold(s.To, id) })
+		}
+		a.Here = nil
+		if _, err := a.reach(ctx, t, slices.DeleteFunc(slices.Clone(a.deciders()), known)); err != nil {
+			return turn.Next{}, err
+		}
+		a.Alone = len(a.Here) == 0 && len(a.deciders()) > 0
+	}
+	if _, err := a.ask(ctx, t, 0); err != nil {
+		return turn.Next{}, err
+	}
+	a.Changed.Told, a.Told = true, len(a.Votes)
+	v := a.of.viewOf(t)
+	v.Asked = names(t, a.Sent)
+	a.redraw(ctx, t, a.Card(v, ""))
+	said := a.saysChange(v)
+	if a.asksAgain() {
+		said += " " + t.Translate("If you agree, say %s.", "**/approve "+a.ID+"**")
+	}
 	return a.waitOn(t, said)
 }
 

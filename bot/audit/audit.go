@@ -24,7 +24,7 @@ type Entry struct {
 	At time.Time `json:"at"`
 	// What is "approval", "call" or "moderation".
 	What string `json:"what"`
-	// Outcome of an approval: asked, approved, approved-always, rejected, expired, or failed if
+	// Outcome of an approval: asked, changed, approved, approved-always, rejected, expired, or failed if
 	// nobody could be asked. Of a call: ok, unchanged, failed, or unknown if it was cut off. Of
 	// moderation: flagged.
 	Outcome string `json:"outcome"`

@@ -196,6 +196,23 @@ func (w *Waiting) Pending(ctx context.Context, t *Turn) (*Pending, error) {
 	return p, err
 }
 
+// Change gives the call before which the turn waits these entities in place of those with the same names. It returns the
+// call as [Waiting.Pending] does. An [actions.EntityError] says what does not fit.
+func (w *Waiting) Change(ctx context.Context, t *Turn, entities map[string]any) (*Pending, error) {
+	p := w.Record.Run.Progress
+	p.Change(entities)
+	c, err := p.Command(p.Next)
+	if err != nil {
+		return nil, err
+	}
+	if action, ok := t.engine.cfg.Actions.Lookup(c.Action); ok {
+		if _, err := action.Check(c.Entities); err != nil {
+			return nil, err
+		}
+	}
+	return w.Pending(ctx, t)
+}
+
 // errChanged ends an approved turn if the bot has changed meanwhile and would do something else
 // than the person saw.
 var errChanged = errors.New("the approved call is not the one that would be made now")
@@ -360,9 +377,17 @@ func (x *execution) replaceNote(p Pause, note string) {
 // Approved makes the call that the pause was about, if that has still this hash.
 func Approved(t *Turn, p Pause, action, hash string) Next {
 	t.exec.replaceNote(p, "")
-	t.rec.Run.Approved, t.rec.Run.Decided = hash, &decidedCall{action, true}
+	t.rec.Run.Approved, t.rec.Run.Decided = hash, &decidedCall{Action: action, Approved: true}
 	t.since.progressed = true
 	return goOnTo(running)
+}
+
+// ApprovedChanged is [Approved] for a call that a person has changed before. The plan ends with it: the model reads what
+// was changed, and the result, and plans again.
+func ApprovedChanged(t *Turn, p Pause, action, hash, changed string) Next {
+	come := Approved(t, p, action, hash)
+	t.rec.Run.Decided.Changed = changed
+	return come
 }
 
 // Rejected does not make the call, and tells the person if there is nothing else to tell.

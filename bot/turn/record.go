@@ -135,6 +135,7 @@ func (r *Run) aside() int {
 type decidedCall struct {
 	Action   string `json:"action"`
 	Approved bool   `json:"approved,omitzero"`
+	Changed  string `json:"changed,omitempty"` // what a person changed in it, until it was made
 }
 
 // outgoing is one message in the outbox.

@@ -343,6 +343,7 @@ type call struct {
 	result  actions.Result
 	pause   Pause  // what it waits for first
 	hash    string // what an approval of it is bound to
+	changed string // what a person changed in it before it was approved
 	granted bool   // a person approved it, now or for good
 	err     error  // what went wrong before or in the action
 	stop    error  // the error with which a feature ends the turn
@@ -701,6 +702,10 @@ func (x *execution) settle(ctx context.Context, calls []call, mayHaveStarted int
 				x.docs.rollback()
 			}
 		}
+		if d := x.rec.Run.Decided; c.granted && d != nil && d.Changed != "" {
+			c.changed, d.Changed = d.Changed, ""
+			again = true // the rest of the plan was for another call
+		}
 		x.record(c)
 		drawn = append(drawn, c.result.Cards()...)
 		seeCalled(x.Turn, c, first+i, i < mayHaveStarted, false)
@@ -795,7 +800,7 @@ func (x *execution) record(c *call) {
 	round := x.round()
 	round.Outcomes = append(round.Outcomes, actions.Outcome{
 		Action: c.command.Action, Entities: c.command.Entities, CallID: c.command.CallID,
-		Text:   cut(c.result.Text(), maxResult),
+		Text:   cut(c.changed+c.result.Text(), maxResult),
 		Failed: c.result.Failed(), Unchanged: c.result.Unchanged(), Shown: cut(c.result.Shown(), maxShown),
 	})
 	room := maxResults

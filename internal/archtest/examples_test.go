@@ -76,6 +76,7 @@ var withoutExample = map[string]string{
 	"bot/summary.New":                insideOfBot,
 	"bot/metrics.To":                 "app/metrics calls it",
 	"bot/traces.New":                 insideOfBot,
+	"bot/turn.ApprovedChanged":       "is Approved with a note; bot/approvals calls it",
 	"bot/turn.Again":                 insideOfBot,
 	"bot/turn.MemberOf":              insideOfBot,
 	"bot/turn.WaitOn":                insideOfBot,

@@ -74,6 +74,21 @@ func (e *Progress) Command(i int) (Command, error) {
 	return e.Variables.expandCommand(c, fields), nil
 }
 
+// Change gives the next command these entities, as they are, in place of those with the same names.
+func (e *Progress) Change(entities map[string]any) {
+	c := &e.Plan.Commands[e.Next]
+	c.Entities = maps.Clone(c.Entities)
+	if c.Entities == nil {
+		c.Entities = map[string]any{}
+	}
+	for name, value := range entities {
+		if text, ok := value.(string); ok && e.Variables != nil {
+			value = strings.ReplaceAll(text, "$", "$$")
+		}
+		c.Entities[name] = value
+	}
+}
+
 // withoutShown leaves out the lines that only repeat what a card has shown.
 func (e *Progress) withoutShown(text string) string {
 	lines := slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool {
