@@ -176,13 +176,13 @@ func TestCompareAndPin(t *testing.T) {
 	if err := w.page.Turns().Settle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	_, body := w.do(http.MethodGet, "/dev/turns/compare?a=one&b=two", nil)
+	_, body := w.do(http.MethodGet, "/dev/turns/compare?turn=one&turn=two", nil)
 	for _, want := range []string{"SAY I am one</td>", "SAY I am two</td>", "hello &lt;b&gt;", `<tr data-same="true"><th scope="row">received`, `<tr data-same="false"><th scope="row">plan 1`} {
 		if !strings.Contains(body, want) {
 			t.Errorf("no %q in\n%s", want, body)
 		}
 	}
-	_, body = w.do(http.MethodGet, "/dev/turns/compare.json?a=one&b=two", nil)
+	_, body = w.do(http.MethodGet, "/dev/turns/compare.json?turn=one&turn=two", nil)
 	var twin struct {
 		Version int
 		Parts   []struct{ Name string }
@@ -190,7 +190,7 @@ func TestCompareAndPin(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &twin); err != nil || twin.Version != 1 || len(twin.Parts) != 4 || twin.Parts[3].Name != "Plan" {
 		t.Errorf("%v: %s", err, body)
 	}
-	if status, _ := w.do(http.MethodGet, "/dev/turns/compare?a=one&b=three", nil); status != http.StatusNotFound {
+	if status, _ := w.do(http.MethodGet, "/dev/turns/compare?turn=one&turn=three", nil); status != http.StatusNotFound {
 		t.Errorf("a turn that there is not: %d", status)
 	}
 	pinned := func() bool {

@@ -17,13 +17,12 @@ func (c compared) routes(mux *http.ServeMux) {
 	both := func(show func(w http.ResponseWriter, v compareView)) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			var of [2]turnlog.Record
-			q := r.URL.Query()
-			ids := append(q["turn"], q.Get("a"), q.Get("b"))
-			if len(q["turn"]) == 1 || len(q["turn"]) > 2 {
+			ids := r.URL.Query()["turn"]
+			if len(ids) != 2 {
 				c.page.fail(w, http.StatusBadRequest, "Tick two turns to compare.")
 				return
 			}
-			for i, id := range ids[:2] {
+			for i, id := range ids {
 				rec, ok := c.page.turns.Turn(id)
 				if !ok {
 					c.page.fail(w, http.StatusNotFound, "There is no turn "+strconv.Quote(id)+" here to compare.")

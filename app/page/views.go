@@ -801,7 +801,7 @@ func (p *Page) turnLinks(v *turnView) g.Node {
 		}),
 		h.Span(h.Class("ways"),
 			g.If(v.Prev != "", turnLink(v.Prev, "Previous")), g.If(v.Next != "", turnLink(v.Next, "Next")),
-			g.If(v.Prev != "", link(markup.Address("/dev/turns/compare").With("a", v.Prev).With("b", v.ID), "Compare with the previous")),
+			g.If(v.Prev != "", link(markup.Address("/dev/turns/compare").With("turn", v.Prev).With("turn", v.ID), "Compare with the previous")),
 			link(turnAddress(v.ID+".json"), "JSON"),
 		),
 	)}
@@ -1161,7 +1161,7 @@ func (v compareView) html() g.Node {
 			)))
 		}),
 		para("row",
-			link(markup.Address("/dev/turns/compare.json").With("a", v.A.ID).With("b", v.B.ID), "JSON"), space, link("/dev/turns", "All turns"),
+			link(markup.Address("/dev/turns/compare.json").With("turn", v.A.ID).With("turn", v.B.ID), "JSON"), space, link("/dev/turns", "All turns"),
 		),
 	)
 }
