@@ -147,7 +147,7 @@ func TestTurnsOfAnotherVersionAreShownAsFarAsTheyCanBeRead(t *testing.T) {
 	t.Parallel()
 	const head = `"id":"x","accepted":"2026-01-02T03:04:05Z","activity":` + secretActivity
 	for record, want := range map[string]string{
-		`{"v":3,` + head + `,"run":[]}`:                                                               "version 3, this program knows 2",
+		`{"v":4,` + head + `,"run":[]}`:                                                               "version 4, this program knows 3",
 		`{"v":1,` + head + `,"phase":"running","run":[]}`:                                             "cannot unmarshal array",
 		`{"v":1,` + head + `,"phase":"dreaming"}`:                                                     `phase "dreaming"`,
 		`{"v":1,` + head + `,"phase":"running","run":{"progress":{"plan":{"commands":[]},"next":5}}}`: "no command 5",

@@ -58,7 +58,7 @@ func (b *builtins) routes() []route {
 		{b.isSkillCommand, b.skill},
 		{isCommand(""), b.help}, // a mention of the bot and nothing else
 		{func(t *Turn) bool { return t.IsMessage() && command().MatchString(t.Text) }, b.unknown},
-		{(*Turn).IsMessage, planned},
+		{(*Turn).IsMessage, nil},                                                                               // planned
 		{func(t *Turn) bool { return t.Activity.Amends() }, func(context.Context, *Turn) error { return nil }}, // the history follows
 	}
 }

@@ -23,7 +23,7 @@ type (
 
 type route struct {
 	match  func(t *Turn) bool
-	handle Handler
+	handle Handler // nil: nothing but the planner answers
 }
 
 // routes are tried in the order of registration; the first match wins.
@@ -60,15 +60,25 @@ func (r *routes) handler(t *Turn) Handler {
 		}
 		return r.wrap(route.answer)
 	}
+	route := r.match(t)
+	switch {
+	case route == nil:
+		return nil
+	case route.handle == nil:
+		return r.wrap(planned)
+	case t.Activity.Amends():
+		return r.wrap(amended(route.handle))
+	}
+	return r.wrap(route.handle)
+}
+
+// match returns the route of what is no invoke; nil: there is none.
+func (r *routes) match(t *Turn) *route {
 	for _, list := range [][]route{r.first, r.last} {
-		for _, route := range list {
-			if !route.match(t) {
-				continue
+		for i := range list {
+			if list[i].match(t) {
+				return &list[i]
 			}
-			if t.Activity.Amends() {
-				return r.wrap(amended(route.handle))
-			}
-			return r.wrap(route.handle)
 		}
 	}
 	return nil

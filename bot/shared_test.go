@@ -106,7 +106,9 @@ func TestManyConversationsChangeOneValue(t *testing.T) {
 			sending.Go(func() {
 				for j := range each {
 					text := fmt.Sprintf("%s guest %d", where, j)
-					if got := b.post(urls[(i+j)%2], b.activity(at.in(where, text))); got.status != http.StatusOK {
+					over := at.in(where, text)
+					over["replyToId"] = text // so none joins another
+					if got := b.post(urls[(i+j)%2], b.activity(over)); got.status != http.StatusOK {
 						t.Errorf("%s: status %d %s", text, got.status, got.body)
 					}
 				}

@@ -88,7 +88,7 @@ func TestANewerRecordIsLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t)
-		b.leave(b.left(event{"v": 3, "phase": "dreaming", "more": "of it"}))
+		b.leave(b.left(event{"v": 4, "phase": "dreaming", "more": "of it"}))
 		b.model.Says(plan(say("Still here.")))
 		r := b.addReplica()
 		b.until("the turn is left twice", func() bool { return strings.Count(b.log.String(), "left to a newer version") >= 2 })
@@ -98,7 +98,7 @@ func TestANewerRecordIsLeft(t *testing.T) {
 		b.expectFault("Somebody has to look at it.")
 		b.expect("Still here.")
 		dead := b.deadLetters(1)
-		if got := turn.Reason(dead[0]); !strings.Contains(got, "it has version 3, this program knows 2") || !strings.Contains(string(dead[0].Record), `"more":"of it"`) {
+		if got := turn.Reason(dead[0]); !strings.Contains(got, "it has version 4, this program knows 3") || !strings.Contains(string(dead[0].Record), `"more":"of it"`) {
 			t.Errorf("reason %q for %s", got, dead[0].Record)
 		}
 	})
@@ -110,7 +110,7 @@ func TestAClickOnANewerRecordIsLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t)
-		raw, err := json.Marshal(b.left(event{"v": 3, "phase": "waiting"}))
+		raw, err := json.Marshal(b.left(event{"v": 4, "phase": "waiting"}))
 		b.must(err)
 		queue := state.ConversationKey("msteams", "28:bot", "a:mia")
 		_, err = b.openInbox().Accept(t.Context(), inbox.Entry{Queue: queue, ID: "turn1turn1tu", Record: raw, Wait: &inbox.Wait{}})

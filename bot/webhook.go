@@ -442,6 +442,15 @@ func (b *Bot) handler(t *Turn) Handler {
 	return b.routes.handler(t)
 }
 
+// plans reports whether all that the turn's handler does is to plan.
+func (b *Bot) plans(t *Turn) bool {
+	if len(b.routes.middleware) > 0 || b.cfg.Access.denies(t.Activity, b.cfg.Channel.Identified()) != "" || turn.Decision(t) != nil {
+		return false
+	}
+	route := b.routes.match(t)
+	return route != nil && route.handle == nil
+}
+
 // nobodyAnswers is the response to an activity without a route.
 func nobodyAnswers(a *activity.Activity) turn.Answer {
 	switch {

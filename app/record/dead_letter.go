@@ -42,7 +42,7 @@ func DeadLetter(w inbox.Waiting, secrets ...string) (Scenario, error) {
 	s := Scenario{Name: "turn " + w.ID, Why: d.scrub.Text(fmt.Sprintf("An operator had to look at it: %s.", turn.Reason(w)))}
 	ask := Step{Event: eventOf(a, d.scrub), Model: d.answers(&rec)}
 	// For a message that waited for an approval, only the text is stored.
-	if text := cmp.Or(rec.Text, a.Said()); ask.Event.Text == nil && text != "" {
+	if text := cmp.Or(rec.Text, a.Said()); text != "" && (ask.Event.Text == nil || len(rec.Parts) > 0) {
 		text = d.scrub.Text(text)
 		if !a.Conversation.Personal() {
 			text = mentioned + " " + text

@@ -128,7 +128,7 @@ func (q *quota) begin(ctx context.Context, t *turn.Turn) error {
 
 // admit counts the turn. It returns what to tell a person who is over a limit, or "".
 func (q *quota) admit(ctx context.Context, t *turn.Turn) string {
-	turns := 1
+	turns := turn.Messages(t)
 	if t.Tries() > 0 { // the process that died has counted it
 		turns = 0
 	}
@@ -136,7 +136,7 @@ func (q *quota) admit(ctx context.Context, t *turn.Turn) string {
 	for i, sum := range q.count(ctx, limits) {
 		l := limits[i]
 		if l.tally.Window == minute {
-			sum-- // this turn is in it
+			sum -= turn.Messages(t) // this turn is in it
 		}
 		if sum >= l.most {
 			t.Count(turn.CountRefused, "quota")

@@ -98,6 +98,8 @@ type Config struct {
 	// Handler returns the handler of the turn's activity, or nil if there is none. It sees the
 	// activity and the text, but no state.
 	Handler func(t *Turn) Handler
+	// Plans reports whether all that Handler does with a message is to plan, so that it may join others. nil: none may.
+	Plans func(t *Turn) bool
 	// Notice returns the handler of that name for notices with Run, or nil if there is none.
 	Notice func(name string) Handler
 	// OwnAnswer answers an invoke that failed. said is safe to show.
@@ -318,6 +320,17 @@ func (e *Engine) moveHead(lease *inbox.Lease, t *Turn) (more bool) {
 	fault := error(nil)
 	if t == nil {
 		t, fault = openTurn(e, lease)
+		if fault == nil && n == 0 {
+			joined, err := joinBurst(ctx, t, lease)
+			if err != nil {
+				e.cfg.Log.Warn().Err(err).Stringer("queue", lease.Queue()).Msg("could not take the messages of a burst together")
+				releaseQueue(e, lease, afterOutage) // whether they joined, the next owner sees
+				return false
+			}
+			if joined {
+				t, fault = openTurn(e, lease)
+			}
+		}
 		switch {
 		case errors.Is(fault, errNewer) && e.newer.mayCome(lease.ID(), e.cfg.Lease):
 			leaveToNewer(e, lease)

@@ -88,7 +88,7 @@ func offerFile(ctx context.Context, t *Turn, f actions.File, key string) (*activ
 		return nil, Refuse("too many files wait for the person's answer here")
 	}
 	rec := Record{
-		head:  head{ID: id, Accepted: time.Now().UTC(), Activity: t.rec.Activity, Caller: t.rec.Caller},
+		head:  head{ID: id, Accepted: time.Now().UTC(), Activity: t.rec.newest(), Caller: t.rec.Caller},
 		Phase: waiting,
 		Wait:  &Wait{For: forFile, Until: time.Now().Add(fileFor).UTC(), Then: done, Owner: personOf(t.Activity)},
 	}

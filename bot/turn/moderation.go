@@ -62,7 +62,7 @@ func judgeInput(ctx context.Context, x *execution) error {
 	if unjudged(x) {
 		return nil
 	}
-	said := []string{x.Text}
+	said := append([]string{x.Text}, x.words...)
 	for _, f := range x.Files {
 		said = append(said, f.Name)
 	}

@@ -21,9 +21,10 @@ import (
 	"github.com/planbot-go/planbot/state/inbox"
 )
 
-// recordVersion is the format of [Record]. Raise it when an older release must not continue what a
-// newer one wrote. [Decode] has to read all older versions. A test finds this line and raises it.
-const recordVersion = 2
+// recordVersion is the format of a [Record] with Parts; one without is written as the version before, which older
+// releases read. Raise it by two when an older release must not continue what a newer one wrote. [Decode] has to read
+// all older versions. A test finds this line and raises it.
+const recordVersion = 3
 
 // ErrRecord says that a record cannot be read by this version of the program.
 var ErrRecord = errors.New("the record cannot be read")
@@ -39,6 +40,10 @@ type Record struct {
 	// Text is what to plan for if the activity does not say it: the person clicked a button of the
 	// help, or named a skill.
 	Text string `json:"text,omitempty"`
+
+	// Parts are the messages that joined the one of the record, see [joinBurst], in order. The turn answers all of them
+	// as one question.
+	Parts []part `json:"parts,omitempty"`
 
 	Phase  phase      `json:"phase"`
 	Run    *Run       `json:"run,omitempty"`    // only if the turn plans
@@ -70,6 +75,13 @@ type head struct {
 	Caller   caller         `json:"caller,omitzero"`
 	// Awaited says that an HTTP request waits for the answer.
 	Awaited bool `json:"awaited,omitzero"`
+}
+
+// part is a message that had a record of its own before it joined another.
+type part struct {
+	ID       string         `json:"id"` // of that record
+	Accepted time.Time      `json:"accepted"`
+	Activity jsontext.Value `json:"activity"`
 }
 
 // phase says how far a record has got.
@@ -331,6 +343,9 @@ type Answer struct {
 // Encode returns the record as JSON.
 func (r *Record) Encode() ([]byte, error) {
 	r.Version = recordVersion
+	if len(r.Parts) == 0 {
+		r.Version--
+	}
 	err := r.closeSlots()
 	if err == nil && r.Wait != nil {
 		err = r.Wait.close()
@@ -427,9 +442,9 @@ func (r *Record) check() error {
 	return nil
 }
 
-// Read returns the activity that the turn answers, with its caller.
+// Read returns the activity that the turn answers, with its caller: the last one of a burst.
 func (r *Record) Read() (*activity.Activity, error) {
-	a, err := activity.Decode(r.Activity)
+	a, err := activity.Decode(r.newest())
 	if a != nil {
 		a.CallerID = r.Caller.ID
 		if r.Caller.ServiceURL != "" {
@@ -440,6 +455,26 @@ func (r *Record) Read() (*activity.Activity, error) {
 		err = fmt.Errorf("%w: %w", ErrRecord, err)
 	}
 	return a, err
+}
+
+func (r *Record) newest() jsontext.Value {
+	if n := len(r.Parts); n > 0 {
+		return r.Parts[n-1].Activity
+	}
+	return r.Activity
+}
+
+// burst returns the messages that the turn answers as one question, in order. nil: it answers one activity.
+func (r *Record) burst() (all []*activity.Activity) {
+	if len(r.Parts) == 0 {
+		return nil
+	}
+	for _, p := range append([]part{{Activity: r.Activity}}, r.Parts...) {
+		if a, err := activity.Decode(p.Activity); err == nil { // they were read before they joined
+			all = append(all, a)
+		}
+	}
+	return all
 }
 
 // Completed lists the actions that are done for good.

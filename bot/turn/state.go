@@ -249,15 +249,23 @@ func remember(t *Turn, texts ...string) {
 		sources = nil
 	}
 	answer := plan.Plan{Commands: commands}.Transcript(prompts.MaxMessage)
-	said := prompts.Turn{From: t.Activity.From.ID, Sources: sources, Messages: []prompts.Message{
-		{Role: "user", Text: t.Text}, {Role: "assistant", Text: answer}, {Role: "system", Text: note},
-	}}
+	words := t.words
+	if t.Text != strings.Join(words, "\n") {
+		words = []string{t.Text}
+	}
+	said := prompts.Turn{From: t.Activity.From.ID, Sources: sources, Messages: make([]prompts.Message, 0, len(words)+2)}
+	for _, text := range words {
+		said.Messages = append(said.Messages, prompts.Message{Role: "user", Text: text})
+	}
+	said.Messages = append(said.Messages, prompts.Message{Role: "assistant", Text: answer}, prompts.Message{Role: "system", Text: note})
 	said.Messages = slices.DeleteFunc(said.Messages, func(m prompts.Message) bool { return m.Text == "" })
 	if !t.Activity.Conversation.Personal() {
 		said.Name = t.Activity.From.Name
 	}
 	if t.IsMessage() && t.Text != "" && t.Activity.ID != "" {
-		said.IDs = []string{t.Activity.ID}
+		for _, m := range messagesIn(t) {
+			said.IDs = append(said.IDs, m.ID)
+		}
 	}
 	state.Of[prompts.History](t.Thread).Append(said, t.engine.cfg.HistoryTurns)
 	t.rec.Remembered = true
@@ -717,7 +725,7 @@ func waitsForMessage(ctx context.Context, t *Turn, a *activity.Activity) (thread
 		return "", nil
 	}
 	err = eachRecord(ctx, t, conversationKey(t), a.ID, func(rec *Record, asked *activity.Activity) {
-		same := asked.Type == activity.Message && asked.ID == a.ID && asked.From.ID == a.From.ID
+		same := asked.Type == activity.Message && asked.From.ID == a.From.ID && (asked.ID == a.ID || hasID(rec.burst(), a.ID))
 		if same && rec.ID != t.ID && rec.Phase == waiting { // else it has told the history all that it will
 			thread = asked.Conversation.ID
 		}
@@ -797,13 +805,19 @@ func followAuthor(t *Turn) {
 	if begins || !t.IsMessage() || t.Thread == nil {
 		return
 	}
-	text, ok := state.Peek[prompts.History](t.Thread).AmendedText(t.Activity.ID)
-	t.amended, t.deleted = ok, ok && text == ""
-	if t.deleted {
-		text = deletedText
+	now := map[string]amendment{}
+	for _, m := range messagesIn(t) {
+		if text, ok := state.Peek[prompts.History](t.Thread).AmendedText(m.ID); ok {
+			now[m.ID] = amendment{text: text, deleted: text == ""}
+		}
 	}
-	if t.amended {
-		t.Text, t.rec.Text = text, text
+	t.amended = len(now) > 0
+	if !t.amended {
+		return
+	}
+	useWords(t, now)
+	if t.deleted {
+		t.Text, t.rec.Text = deletedText, deletedText
 	}
 }
 
@@ -826,28 +840,33 @@ func followQueue(ctx context.Context, t *Turn) (changed bool, err error) {
 	if err != nil || n < 2 {
 		return false, err
 	}
+	text := a.ID
+	if t.burst != nil {
+		text = "" // any of them
+	}
 	var last Record
-	var by *activity.Activity
-	err = eachRecord(ctx, t, conversationKey(t), a.ID, func(rec *Record, amends *activity.Activity) {
-		same := amends.Amends() && amends.ID == a.ID && amends.From.ID == a.From.ID
-		if same && rec.ID != t.ID && rec.Accepted.After(last.Accepted) {
-			last, by = *rec, amends
+	now := map[string]amendment{}
+	err = eachRecord(ctx, t, conversationKey(t), text, func(rec *Record, by *activity.Activity) {
+		same := by.Amends() && by.From.ID == a.From.ID && hasID(messagesIn(t), by.ID)
+		if !same || rec.ID == t.ID || !rec.Accepted.After(now[by.ID].at) {
+			return
+		}
+		m := *by
+		m.Type = activity.Message
+		now[by.ID] = amendment{text: files.Said(&m), deleted: by.Type == activity.MessageDelete, at: rec.Accepted}
+		if rec.Accepted.After(last.Accepted) {
+			last = *rec
 		}
 	})
 	if err != nil {
 		return false, err
 	}
-	if by == nil || last.ID == t.follows {
+	if len(now) == 0 || last.ID == t.follows {
 		return false, nil
 	}
-	t.follows, t.deleted = last.ID, by.Type == activity.MessageDelete
+	t.follows = last.ID
+	useWords(t, now)
 	zerolog.Ctx(ctx).Info().Bool("deleted", t.deleted).Msg("the turn follows what the author of its message did with it")
-	if !t.deleted {
-		m := *by
-		m.Type = activity.Message
-		t.Text = files.Said(&m)
-		t.rec.Text = t.Text
-	}
 	return true, nil
 }
 

@@ -65,14 +65,16 @@ type attempt struct {
 	resumed bool   // continues after an approval
 
 	since     unsaved
-	saved     int      // how many outcomes are saved
-	saveFault error    // a failed save; state changes may not be saved after it
-	uncertain []string // actions that may or may not have run
-	withheld  string   // a note for the history: moderation flagged the answer
-	amended   bool     // the author edited or deleted the message while the turn waited
-	deleted   bool     // they deleted it, so the history must not have it
-	follows   string   // the record of the edit or the deletion that it has followed in its queue
-	instead   string   // what a feature says about the failure, in place of the bot
+	saved     int                  // how many outcomes are saved
+	saveFault error                // a failed save; state changes may not be saved after it
+	uncertain []string             // actions that may or may not have run
+	withheld  string               // a note for the history: moderation flagged the answer
+	amended   bool                 // the author edited or deleted the message while the turn waited
+	deleted   bool                 // they deleted it, so the history must not have it
+	follows   string               // the record of the edit or the deletion that it has followed in its queue
+	burst     []*activity.Activity // the messages that it answers as one question; nil: it answers one activity
+	words     []string             // what each of these says by now
+	instead   string               // what a feature says about the failure, in place of the bot
 }
 
 // unsaved is what has happened in a turn since its record was last saved.
@@ -215,7 +217,7 @@ func (t *Turn) begin(ctx context.Context) error {
 		noteReference(t)
 	}
 	if watched(t) {
-		began := &Began{Activity: t.rec.Activity, Text: t.Text, Phase: string(t.rec.Phase), Tries: t.lease.Tries()}
+		began := &Began{Activity: t.rec.newest(), Text: t.Text, Phase: string(t.rec.Phase), Tries: t.lease.Tries()}
 		t.engine.see(Event{Turn: t.ID, Began: began, State: func() State { return scopesOf(t) }})
 	}
 	if t.stream == nil {
@@ -375,7 +377,9 @@ func (t *Turn) end(ctx context.Context) (more bool, err error) {
 	}
 	answer := encodeAnswer(t)
 	if t.rec.Phase != waiting && t.amended && t.docs.writable() {
-		state.Of[prompts.History](t.Thread).Settle(t.Activity.ID) // nobody needs its words any more
+		for _, m := range messagesIn(t) {
+			state.Of[prompts.History](t.Thread).Settle(m.ID) // nobody needs its words any more
+		}
 	}
 	scopes := t.docs.toSave()
 	if t.saveFault != nil {
@@ -741,6 +745,7 @@ func useRecord(t *Turn, rec Record) {
 		docs:  documents{store: t.engine.cfg.Store, turn: t.Turn, step: t.step},
 		exec:  &execution{Turn: t},
 		since: unsaved{base: t.since.base},
+		burst: rec.burst(),
 	}
 	t.Gate = t.exec.allowNested
 	t.Reads = func(ctx context.Context, text string) error {
@@ -751,6 +756,10 @@ func useRecord(t *Turn, rec Record) {
 	}
 	t.ID, t.Temp, t.Rounds, t.Usage = rec.ID, state.NewScope(), nil, actions.Usage{}
 	t.Text = cmp.Or(rec.Text, files.Said(t.Activity))
+	if t.burst != nil {
+		t.words = wordsOf(t, nil)
+		t.Text = cmp.Or(rec.Text, strings.Join(t.words, "\n"))
+	}
 	if t.Activity.Strangers() {
 		t.Distrust()
 	}

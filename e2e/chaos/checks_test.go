@@ -59,9 +59,9 @@ func unacknowledged(s story) (broken []string) {
 func (s story) replies() map[string][]post {
 	shown := map[string][]post{}
 	for _, p := range s.posts {
-		before := shown[p.replyTo]
+		before := shown[p.answers()]
 		if p.shown() && !slices.ContainsFunc(before, func(b post) bool { return b.text == p.text }) {
-			shown[p.replyTo] = append(before, p)
+			shown[p.answers()] = append(before, p)
 		}
 	}
 	return shown
@@ -171,7 +171,7 @@ func doubled(s story) (broken []string) {
 		if !p.shown() {
 			continue
 		}
-		reply := p.replyTo + "\n" + p.text
+		reply := p.answers() + "\n" + p.text
 		before, again := last[reply]
 		last[reply] = p
 		if !again || before.outcome == dropped {
@@ -201,7 +201,7 @@ func (s story) explains(before, again post, used map[string]bool) string {
 func (f fault) overlaps(from, to times) bool { return f.from <= to && from <= f.to }
 
 // strange finds what nobody asked for: faults that people were told of, replies
-// to the wrong message or into the wrong conversation.
+// to the wrong message or into the wrong conversation. The last message of a burst has the replies to all.
 func strange(s story) (broken []string) {
 	known := map[string]message{}
 	for _, m := range s.messages {
@@ -209,7 +209,8 @@ func strange(s story) (broken []string) {
 	}
 	for _, p := range s.posts {
 		m, ok := known[p.replyTo]
-		_, named := keyIn(p.text)
+		about, named := keyIn(p.text)
+		ok = ok && (!named || m.kind == show || about.talk == m.talk)
 		if !ok || conversation(m.talk) != p.conversation || !named && m.kind != show || strings.Contains(p.text, "(turn ") {
 			broken = append(broken, fmt.Sprintf("into %s, in answer to %q: %s", p.conversation, p.replyTo, outline([]post{p})))
 		}
@@ -222,8 +223,8 @@ func strange(s story) (broken []string) {
 func askedAgain(s story) (broken []string) {
 	acted := map[string]times{}
 	for _, p := range s.posts {
-		if _, known := acted[p.replyTo]; !known {
-			acted[p.replyTo] = p.at
+		if _, known := acted[p.answers()]; !known {
+			acted[p.answers()] = p.at
 		}
 	}
 	before := map[key][]call{}
@@ -247,7 +248,7 @@ func askedAgain(s story) (broken []string) {
 	return broken
 }
 
-// kept is how many turns of a conversation the model is told of.
+// kept is how many turns of a conversation the model is told of. A turn may have several messages.
 const kept = 5
 
 // forgotten finds prompts that did not tell the model of the turns before: a
@@ -260,7 +261,7 @@ func forgotten(s story) (broken []string) {
 		if i < 0 {
 			continue // it was never answered, which is said elsewhere
 		}
-		if want := turns[max(0, i-kept):i]; !slices.Equal(c.history, want) {
+		if want := turns[max(0, i-max(kept, len(c.history))):i]; !slices.Equal(c.history, want) {
 			broken = append(broken, fmt.Sprintf("asked of %s at %s the model was told of %v, not of %v", c.key, c.at, c.history, want))
 		}
 	}
@@ -271,7 +272,7 @@ func forgotten(s story) (broken []string) {
 func (s story) turns() map[int][]key {
 	first := map[key]times{}
 	for _, posts := range s.replies() {
-		if k, ok := strings.CutPrefix(posts[0].replyTo, "activity-"); ok {
+		if k, ok := strings.CutPrefix(posts[0].answers(), "activity-"); ok {
 			if k, ok := keyIn(k); ok {
 				first[k] = posts[0].at
 			}

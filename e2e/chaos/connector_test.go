@@ -189,24 +189,31 @@ func (m *model) answer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var told []key
-	text := ""
+	var burst []string // the lines of the last message
 	for _, said := range asked.Messages {
-		k, ok := keyIn(said.Content)
-		if said.Role == "user" && ok {
-			told = append(told, k)
-			at := strings.Index(said.Content, k.String())
-			text = said.Content[max(0, at-len("both ")):]
+		if _, ok := keyIn(said.Content); said.Role != "user" || !ok {
+			continue
+		}
+		burst = nil
+		for line := range strings.Lines(said.Content) {
+			if k, ok := keyIn(line); ok {
+				told, burst = append(told, k), append(burst, line[max(0, strings.Index(line, k.String())-len("both ")):])
+			}
 		}
 	}
 	if len(told) == 0 {
 		http.Error(w, `{"error":{"message":"no message in the prompt"}}`, http.StatusBadRequest)
 		return
 	}
-	last := told[len(told)-1]
-	m.asks(call{key: last, history: told[:len(told)-1]})
+	commands := []object{}
+	for i, text := range burst {
+		at := len(told) - len(burst) + i
+		m.asks(call{key: told[at], history: told[:at]})
+		commands = append(commands, kindOf(text).plan(told[at])["commands"].([]object)...)
+	}
 	wait(r.Context(), m.least+rand.N(m.range_+1))
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(completion(kindOf(text).plan(last)))
+	_ = json.NewEncoder(w).Encode(completion(object{"type": "plan", "commands": commands}))
 }
 
 // object is JSON in the making.

@@ -73,7 +73,7 @@ func (r *record) arrives(p post) (index int) {
 
 // answer closes answered with the last reply. Lists come in one.
 func (r *record) answer(p post) {
-	k, _ := keyIn(strings.TrimPrefix(p.replyTo, "activity-"))
+	k, _ := keyIn(strings.TrimPrefix(p.answers(), "activity-"))
 	d := r.messages[k]
 	if d == nil || slices.Contains(d.got, p.text) {
 		return

@@ -56,7 +56,7 @@ func restoredBackup(t *testing.T) {
 	s := w.story()
 	times := map[string]int{}
 	for _, p := range s.posts {
-		times[p.replyTo]++
+		times[p.answers()]++
 	}
 	replies := s.replies()
 	for talk := range talks {

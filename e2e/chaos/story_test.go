@@ -111,6 +111,15 @@ type post struct {
 
 func (p post) shown() bool { return p.outcome != refused }
 
+// answers is the id of the message that the reply is for: the one that it names, because a turn that answers a burst
+// replies to the last one. A list names others.
+func (p post) answers() string {
+	if k, named := keyIn(p.text); named && !strings.Contains(p.text, "**") {
+		return k.id()
+	}
+	return p.replyTo
+}
+
 // call is a question to the model, with the messages that its prompt told of.
 type call struct {
 	key

@@ -17,7 +17,7 @@ import (
 )
 
 // raised is the bot with a newer format of records, which the bot as it is must not go on with.
-var raised = builtbot.Changed("../..", "bot/turn/record.go", "const recordVersion = 2\n", "const recordVersion = 3\n")
+var raised = builtbot.Changed("../..", "bot/turn/record.go", "const recordVersion = 3\n", "const recordVersion = 5\n")
 
 // upgrade replaces the replicas while people write, by processes with a newer format of
 // records. Old ones leave what they cannot read to new ones, and new ones go on with what old ones

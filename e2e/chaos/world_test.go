@@ -48,6 +48,7 @@ type world struct {
 	replicas []*replica
 	client   *http.Client
 	talks    sync.WaitGroup
+	apart    bool // each message replies to another, so that none joins another
 }
 
 // circumstances are what tests of these worlds choose.
@@ -81,6 +82,7 @@ func newWorld(t *testing.T, c circumstances) *world {
 	w.client = &http.Client{Transport: transport}
 	var connector, answers http.Handler
 	if c.screens != nil {
+		w.apart = true
 		connector, answers = c.screens.begin(t, w.record, chosen)
 	}
 	w.channel = newChannel(t, w.record, connector)
@@ -137,6 +139,9 @@ func (w *world) activity(d *delivery) []byte {
 		"type": "message", "id": d.id(), "channelId": "msteams", "serviceUrl": w.channel.url(), "text": d.kind.text(d.key),
 		"from": person(d.talk), "recipient": bot,
 		"conversation": object{"id": conversation(d.talk), "conversationType": "personal", "tenantId": tenant},
+	}
+	if w.apart {
+		a["replyToId"] = "1-" + d.id()
 	}
 	if isGroup(d.talk) {
 		a["conversation"] = object{"id": conversation(d.talk), "conversationType": "groupChat", "isGroup": true, "tenantId": tenant}

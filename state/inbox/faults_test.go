@@ -233,6 +233,20 @@ func TestLostAnswers(t *testing.T) {
 			b.wantRecord(l, "3", 0)
 			b.finish(l, false)
 		},
+		"join": func(t *testing.T, b *bundle, lose func()) {
+			l := b.take(b.entry("1"))
+			second, third := b.entry("2"), b.entry("3")
+			b.accept(second)
+			b.accept(third)
+			lose()
+			if joined, err := l.Join(t.Context(), []byte("1 and 2"), []string{second.ID}); !joined || err != nil {
+				t.Fatal(joined, err)
+			}
+			b.wantRecord(l, "1 and 2", 0)
+			b.finish(l, true)
+			b.wantRecord(l, "3", 0)
+			b.finish(l, false)
+		},
 		"wait, replace, wake and drop": lostWake,
 	} {
 		for kind, arrives := range map[string]bool{"answer": true, "question": false} {

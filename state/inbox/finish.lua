@@ -6,7 +6,7 @@
 -- ARGV[5] how long to keep the answer, s, 0: no answer  [6] answer
 -- ARGV[7] '' when the record is done, else when it is due  [8] operator  [9] about
 -- ARGV[10] 1 to write the record  [11] record  [12 ...] documents, see docs.lua
--- Returns {1} done, queue given up, {2, id, record} done, this is next, {3} another owner has
+-- Returns {1} done, queue given up, {2, id, record, how many follow it} done, this is next, {3} another owner has
 -- the queue and the record is still there, {4} the record is gone and the caller does not
 -- own the queue, {5, document numbers...} these have another version.
 -- Repeated: {2} again, {4} instead of {1}.
@@ -51,4 +51,4 @@ if have[3] and first then
   return {1}
 end
 take(ARGV[2], id, 0, at + ARGV[4])
-return {2, id, record}
+return {2, id, record, redis.call('LLEN', list) - 1}

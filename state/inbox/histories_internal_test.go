@@ -28,7 +28,7 @@ func TestHistories(t *testing.T) {
 
 func scriptTexts() map[string]string {
 	all := map[string]string{}
-	for _, name := range strings.Fields("accept claim save finish release beside wake drop nudge fire") {
+	for _, name := range strings.Fields("accept claim save finish release beside join wake drop nudge fire") {
 		all[name] = script("queue", name).Text()
 	}
 	for _, name := range strings.Fields("note sweep forget remember") {
@@ -64,6 +64,7 @@ type world struct {
 	made    int      // numbers what has to be unique
 	past    []func() // repeat earlier calls
 	evicted bool
+	joined  map[string][]string // by the present call, by queue
 }
 
 func play(t *rapid.T, server *miniredis.Miniredis, client *redis.Client, scripts map[string]string) {
@@ -97,6 +98,7 @@ func (w *world) call(name, script string, moreKeys []string, args []any, want fu
 		args = append([]any{name}, args...)
 	}
 	once := func() {
+		w.joined = nil
 		before := w.orders()
 		got, err := w.client.Eval(w.t.Context(), w.scripts[script], keys, args...).Result()
 		if err != nil {
@@ -157,13 +159,13 @@ func dumpOf(server *miniredis.Miniredis, client *redis.Client) map[string]string
 }
 
 // Invariants of the queue, checked on what the model holds, which is what Redis holds:
-//   - order: a queue loses records at its head only, and gets them at its end
+//   - order: a queue loses records at its head only, or those behind it that join it, and gets them at its end
 //   - nothing twice: no record is in a queue twice, or both in it and waiting
 //   - nothing lost: what is in a queue or waits is there, and what is there is in a queue or waits
 //   - one owner: a queue with records that somebody has is looked at again when the lease ends
 func (w *world) ordered(before map[string][]string) {
 	for name, now := range w.orders() {
-		was := before[name]
+		was := slices.DeleteFunc(before[name], func(id string) bool { return slices.Contains(w.joined[name], id) })
 		kept := 0
 		for kept < len(was) && !slices.Equal(was[kept:], now[:min(len(now), len(was)-kept)]) {
 			kept++
@@ -297,7 +299,7 @@ func (w *world) deliveries(s step, id string) (all []delivery, keys []string, ar
 var calls = []func(w *world, s step, name string){
 	func(*world, step, string) {},
 	(*world).accept, (*world).accept, (*world).acceptWaiting, (*world).claim, (*world).claim, (*world).save, (*world).save,
-	(*world).finish, (*world).finish, (*world).finishWaiting, (*world).release, (*world).beside, (*world).wakeUp, (*world).drop, (*world).fire,
+	(*world).finish, (*world).finish, (*world).finishWaiting, (*world).release, (*world).beside, (*world).join, (*world).join, (*world).wakeUp, (*world).drop, (*world).fire,
 	(*world).nudge, (*world).sweep, (*world).forgetOrRemember, (*world).writeNote,
 	(*world).pass, (*world).pass, (*world).pass, (*world).pop, (*world).repeat, (*world).repeat, (*world).repeat,
 	(*world).evict, (*world).crowd,
@@ -384,6 +386,33 @@ func (w *world) release(s step, name string) {
 func (w *world) beside(s step, name string) {
 	owner, id, text := w.owner(s, name), w.id(s, name), fmt.Sprint("beside ", w.next())
 	w.call(name, "beside", nil, []any{owner, id, text}, func() any { return w.model.beside(name, owner, id, text) })
+}
+
+// join takes mostly what follows the head.
+func (w *world) join(s step, name string) {
+	owner, id, record := w.owner(s, name), w.id(s, name), fmt.Sprint("record ", w.next())
+	var all []string
+	if q := w.model.queues[name]; len(q.ids) > 1 {
+		all = slices.Clone(q.ids[1:min(len(q.ids), 2+s.A%3)])
+	}
+	if len(all) == 0 || s.B > 8 {
+		all = append(all, ids[s.B%len(ids)])
+	}
+	if s.B == 8 {
+		all[0] = "another"
+	}
+	args := []any{owner, id, record}
+	for _, one := range all {
+		args = append(args, one)
+	}
+	w.call(name, "join", nil, args, func() any {
+		had := w.orders()[name]
+		reply := w.model.join(name, owner, id, record, all)
+		if len(w.orders()[name]) < len(had) {
+			w.joined = map[string][]string{name: all}
+		}
+		return reply
+	})
 }
 
 func (w *world) wakeUp(s step, name string) {

@@ -491,6 +491,58 @@ func TestSaveIsAtomic(t *testing.T) {
 	})
 }
 
+// TestJoin: what follows the head directly leaves the queue in one step, or nothing does.
+func TestJoin(t *testing.T) {
+	t.Parallel()
+	setup(t, func(t *testing.T, b *bundle) {
+		all := []inbox.Entry{b.entry("1"), b.entry("2"), b.entry("3"), b.entry("4")}
+		l := b.take(all[0])
+		if following, err := l.Following(t.Context(), 9); len(following) > 0 || err != nil {
+			t.Errorf("%+v follow, %v", following, err)
+		}
+		for _, e := range all[1:] {
+			b.accept(e)
+		}
+		following, err := l.Following(t.Context(), 2)
+		if err != nil || len(following) != 2 || following[0].ID != all[1].ID || string(following[1].Record) != "3" {
+			t.Errorf("%+v follow, %v", following, err)
+		}
+		join := func(l *inbox.Lease, entries ...inbox.Entry) (bool, error) {
+			var ids []string
+			for _, e := range entries {
+				ids = append(ids, e.ID)
+			}
+			return l.Join(t.Context(), []byte("joined"), ids)
+		}
+		for _, wrong := range [][]inbox.Entry{{all[2]}, {all[2], all[1]}, append(slices.Clone(all[1:]), b.entry("5"))} {
+			if joined, err := join(l, wrong...); joined || err != nil {
+				t.Errorf("%v joined: %v, %v", wrong, joined, err)
+			}
+		}
+		b.wantRecord(l, "1", 0)
+		if joined, err := join(l, all[1:3]...); !joined || err != nil {
+			t.Errorf("%v, %v", joined, err)
+		}
+		if n := b.in.Stats().Waiting; n != 2 {
+			t.Errorf("%d records wait", n)
+		}
+		if again := b.accept(all[1]); again.Lease != nil { // a late repetition of its delivery
+			t.Errorf("%+v", again)
+		}
+		l = b.reclaim(l)
+		b.wantRecord(l, "joined", 0)
+		b.finish(l, true)
+		b.wantRecord(l, "4", 0)
+		b.finish(l, false)
+		if joined, err := join(l, all[3]); joined || !errors.Is(err, inbox.ErrLost) {
+			t.Errorf("without the queue: %v, %v", joined, err)
+		}
+		if n, err := b.in.Depth(t.Context()); n != 0 || err != nil {
+			t.Errorf("%d records, %v", n, err)
+		}
+	})
+}
+
 func TestFinishConflict(t *testing.T) {
 	t.Parallel()
 	setup(t, func(t *testing.T, b *bundle) {

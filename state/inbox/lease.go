@@ -24,6 +24,7 @@ var (
 	finishScript  = script("queue", "finish")
 	releaseScript = script("queue", "release")
 	besideScript  = script("queue", "beside")
+	joinScript    = script("queue", "join")
 )
 
 // noteFor is how long a note of a save is kept, in seconds: longer than any queue goes unclaimed.
@@ -40,6 +41,7 @@ type Lease struct {
 	record []byte
 	beside []byte
 	tries  int
+	alone  bool     // nothing followed the record when it came to the head
 	notes  []string // keys of the notes left by saves of this record
 	noted  int      // how many saves of this record left notes
 	stale  bool     // the record already contains what the notes say
@@ -329,6 +331,7 @@ func (l *Lease) end(ctx context.Context, doing string, record []byte, w *Wait, a
 	case 2:
 		i.leases.extend(l, sent)
 		l.id, l.record, l.tries, l.notes, l.beside = reply.Text(1), []byte(reply.Text(2)), 0, nil, nil
+		l.alone = reply.Int(3) == 0
 		more = true
 	case 5:
 		return false, &state.ConflictError{Conflicted: own.Keys()}
@@ -384,6 +387,67 @@ func (l *Lease) Release(ctx context.Context, after time.Duration) error {
 		return fmt.Errorf("%s: %w", doing, ErrLost)
 	}
 	return nil
+}
+
+// Following reads the records that stand directly behind the one at the head, at most that many, in order: ID and
+// Record are set. It asks Redis only if Finish or Wait has not just said that there are none.
+func (l *Lease) Following(ctx context.Context, most int) (all []Entry, err error) {
+	const doing = "read what follows a record"
+	if l.alone {
+		return nil, nil
+	}
+	queue := rdb.Plain("lrange", at(l.queue, "queue"), 0, most)
+	if err := l.in.all(ctx, doing, queue); err != nil {
+		return nil, err
+	}
+	ids := queue.List().Texts()
+	if len(ids) < 2 || ids[0] != l.id {
+		return nil, nil
+	}
+	read := rdb.Plain("hmget", at(l.queue, "records"))
+	for _, id := range ids[1:] {
+		read.Add(id)
+	}
+	if err := l.in.all(ctx, doing, read); err != nil {
+		return nil, err
+	}
+	for n, id := range ids[1:] {
+		if !read.List().Has(n) { // Redis lost it
+			break
+		}
+		all = append(all, Entry{Queue: l.queue, ID: id, Record: []byte(read.List().Text(n))})
+	}
+	return all, nil
+}
+
+// Join takes records off the queue that stand directly behind the one at the head, and saves record in the same step: it
+// has to keep all that matters of them. If others follow by then, nothing is done and joined is false. After an error that
+// wraps [state.ErrUnavailable] nobody knows: Release the queue. The next owner reads what there is.
+func (l *Lease) Join(ctx context.Context, record []byte, ids []string) (joined bool, err error) {
+	const doing = "join records"
+	if err := l.in.fits(l.queue, len(record), l.in.maxRecord()); err != nil {
+		return false, fmt.Errorf("%s: %w", doing, err)
+	}
+	c := l.call(joinScript).Add(l.owner, l.id, record)
+	for _, id := range ids {
+		c.Add(id)
+		l.in.backlog.leave()
+	}
+	err = l.in.all(ctx, doing, c)
+	joined = err == nil && c.Int() == 1
+	for range ids {
+		l.in.backlog.left(joined)
+	}
+	switch {
+	case err != nil:
+		return false, err
+	case c.Int() == 0:
+		l.in.leases.lose(l)
+		return false, fmt.Errorf("%s: %w", doing, ErrLost)
+	case joined:
+		l.record, l.stale = record, true
+	}
+	return joined, nil
 }
 
 // Recover completes a Save whose process died between its steps. others are the documents of other

@@ -310,7 +310,7 @@ func (m *model) finish(
 		return []any{1}
 	}
 	m.take(name, owner, next, 0, lease)
-	return []any{2, next, text}
+	return []any{2, next, text, len(q.ids) - 1}
 }
 
 func (m *model) release(name, owner string, after int64) any {
@@ -335,6 +335,25 @@ func (m *model) beside(name, owner, id, text string) any {
 		return 0
 	}
 	h.beside = id + "\n" + text
+	return 1
+}
+
+func (m *model) join(name, owner, id, record string, ids []string) any {
+	q := m.queues[name]
+	h := q.holds(owner)
+	switch {
+	case h == nil || h.id != id:
+		return 0
+	case q.records[id] == record:
+		return 1
+	case len(q.ids) <= len(ids) || !slices.Equal(q.ids[1:1+len(ids)], ids):
+		return 2
+	}
+	q.ids = slices.Delete(q.ids, 1, 1+len(ids))
+	for _, joined := range ids {
+		delete(q.records, joined)
+	}
+	q.records[id] = record
 	return 1
 }
 
