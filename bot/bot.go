@@ -202,6 +202,9 @@ type Config struct {
 	// ApprovalTimeout is how long people have to approve a call if the policy does not say. After
 	// that nothing runs. 0: 24 hours.
 	ApprovalTimeout time.Duration
+	// ApprovalReminder is the time of day, such as "09:00", at which those who may approve what still waits are reminded,
+	// in the zone of the person who asked. "": nobody is.
+	ApprovalReminder string
 	// AsksNobody says that nobody is asked for approvals, nor what an action wants to know: calls that need an
 	// approval are refused.
 	AsksNobody bool
@@ -329,6 +332,9 @@ func New(cfg Config) (*Bot, error) {
 	}
 	if cfg.AsksNobody && len(cfg.Approvers) > 0 {
 		faults = append(faults, errors.New("Approvers: AsksNobody says that nobody is asked"))
+	}
+	if _, err := time.Parse(approvals.ReminderLayout, cfg.ApprovalReminder); cfg.ApprovalReminder != "" && err != nil {
+		faults = append(faults, fmt.Errorf("ApprovalReminder: %q is no time of day such as 09:00", cfg.ApprovalReminder))
 	}
 	if cfg.ApprovalTimeout > maxApproval {
 		faults = append(faults, fmt.Errorf("ApprovalTimeout: %s is longer than state is kept, which is %s", cfg.ApprovalTimeout, maxApproval))
@@ -495,7 +501,7 @@ func (b *Bot) features() ([]Feature, error) {
 		all = append(all, stop.New(func() bool { return slices.Contains(b.routes.commands, stop.Command) }))
 	}
 	if !b.cfg.AsksNobody {
-		all = append(all, approvals.New(b.cfg.Actions, b.cfg.Approvers, b.cfg.ApprovalTimeout))
+		all = append(all, approvals.New(b.cfg.Actions, b.cfg.Approvers, b.cfg.ApprovalTimeout, b.cfg.ApprovalReminder))
 	}
 	return all, nil
 }

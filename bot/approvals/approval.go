@@ -38,6 +38,7 @@ type approval struct {
 	Self      bool           `json:"self,omitzero"`       // who asked counts, too
 	Asked     time.Time      `json:"asked,omitzero"`
 	Expires   time.Time      `json:"expires"`
+	Remind    time.Time      `json:"remind,omitzero"`    // when people are reminded next; zero: never
 	CardID    string         `json:"card,omitempty"`     // id of the message that asks
 	Decision  *decision      `json:"decision,omitempty"` // nil: none yet, or it expired
 
@@ -98,8 +99,11 @@ const tooLate texts.Text = "This was not decided in time. Nothing was done."
 // Kind is what the record waits for.
 func (*approval) Kind() string { return "approval" }
 
-// Until is when further people are asked, or a moment after it expires.
+// Until is when further people are asked or people are reminded, or a moment after it expires.
 func (a *approval) Until() time.Time {
+	if a.reminds() {
+		return a.Remind
+	}
 	if a.escalates() {
 		return a.Escalate[0].At
 	}
@@ -109,6 +113,14 @@ func (a *approval) Until() time.Time {
 // escalates reports whether further people are to be asked before it expires.
 func (a *approval) escalates() bool {
 	return !a.held() && len(a.Escalate) > 0 && a.Escalate[0].At.Before(a.Expires)
+}
+
+// reminds reports whether people are to be reminded before anything else happens.
+func (a *approval) reminds() bool {
+	if a.held() || a.Remind.IsZero() || !a.Remind.Before(a.Expires) {
+		return false
+	}
+	return !a.escalates() || a.Remind.Before(a.Escalate[0].At)
 }
 
 // Note is what the history says.
@@ -164,6 +176,7 @@ func (a *approval) Ask(ctx context.Context, t *turn.Turn, id string) (*activity.
 	asker, v, policy := t.Activity.From, a.of.viewOf(t), a.call.Approval
 	a.ID, a.Asked = id, time.Now().UTC().Truncate(time.Second)
 	a.Expires = a.Asked.Add(cmp.Or(policy.Within, a.of.within))
+	a.Remind = a.of.reminderAfter(a.Asked.Add(noReminder), t.Activity.Zone())
 	if len(a.Approvers) == 0 && policy.Find == nil && asker.ID == "" {
 		return nil, turn.Refuse("nobody here can approve it: no person asked for it, and the bot has no approvers")
 	}
@@ -230,7 +243,7 @@ func (a *approval) Resume(ctx context.Context, t *turn.Turn) (come turn.Next, er
 	if d == nil && a.Changed != nil && !a.Changed.Told {
 		return a.tellChanged(ctx, t)
 	}
-	if d == nil && (a.Told < len(a.Votes) || a.escalates() && time.Now().Before(a.Expires)) {
+	if d == nil && (a.Told < len(a.Votes) || (a.escalates() || a.reminds()) && time.Now().Before(a.Expires)) {
 		return a.goOn(ctx, t)
 	}
 	if err := a.close(ctx, t, t.Activity); err != nil {

@@ -4,6 +4,7 @@
 package approvals
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -42,12 +43,17 @@ type asking struct {
 	actions   *actions.Registry
 	approvers []string
 	within    time.Duration
+	remind    string // the time of day; "": nobody is reminded
 }
 
+// ReminderLayout is how the time of day of reminders is written.
+const ReminderLayout = "15:04"
+
 // New returns the feature. Approvers may approve calls for which the policy names nobody; none: who wanted the
-// call. within is how long they have if the policy does not say.
-func New(all *actions.Registry, approvers []string, within time.Duration) turn.Feature {
-	f := &asking{all, approvers, within}
+// call. within is how long they have if the policy does not say. remind is when in the day they are reminded of what waits,
+// in [ReminderLayout]; "": they are not.
+func New(all *actions.Registry, approvers []string, within time.Duration, remind string) turn.Feature {
+	f := &asking{all, approvers, within, remind}
 	return turn.Feature{
 		Name:   featureName,
 		Ready:  f.ready,
@@ -101,6 +107,8 @@ type approvals struct {
 	Decided  []decided  `json:"decided,omitempty"`
 	// Elsewhere are the questions of other conversations that were asked here.
 	Elsewhere []asked `json:"elsewhere,omitempty"`
+	// Reminded is when people were last reminded here.
+	Reminded time.Time `json:"reminded,omitzero"`
 }
 
 // standing is a call that was approved for good: for the person who asked, in this conversation.
@@ -131,11 +139,34 @@ func keptOf(conversation *state.Scope, asker string) any {
 	list := *state.Of[approvals](conversation)
 	list.Standing = slices.DeleteFunc(slices.Clone(list.Standing), func(s standing) bool { return s.Asker != asker })
 	list.Decided = slices.DeleteFunc(slices.Clone(list.Decided), func(d decided) bool { return d.Asker != asker })
-	list.Elsewhere = nil // others asked these
+	list.Elsewhere, list.Reminded = nil, time.Time{} // others asked these
 	if len(list.Standing)+len(list.Decided) == 0 {
 		return nil
 	}
 	return list
+}
+
+// reminderAfter is the next time of day for reminders, in that zone. Zero: there is none.
+func (f *asking) reminderAfter(now time.Time, zone *time.Location) time.Time {
+	of, err := time.Parse(ReminderLayout, f.remind)
+	if err != nil {
+		return time.Time{}
+	}
+	now = now.In(cmp.Or(zone, time.UTC))
+	next := time.Date(now.Year(), now.Month(), now.Day(), of.Hour(), of.Minute(), 0, 0, now.Location())
+	if !next.After(now) {
+		next = next.AddDate(0, 0, 1)
+	}
+	return next.UTC()
+}
+
+// remindsHere returns the sentence that approvals wait, unless it was said here in the last hours.
+func (list *approvals) remindsHere(t *turn.Turn) (said string) {
+	if time.Since(list.Reminded) < 12*time.Hour {
+		return ""
+	}
+	list.Reminded = time.Now().UTC().Truncate(time.Second)
+	return t.Translate("Approvals are waiting for you. Say %s to see them.", "**/approvals**")
 }
 
 // newest is the end of a list.

@@ -28,6 +28,10 @@ const (
 	// maxElsewhere is how many questions from other conversations a conversation remembers, and maxAgain how many cards
 	// of one that were shown again.
 	maxElsewhere, maxAgain = 100, 10
+	// over is what is sent elsewhere at the end, and reminder begins what is sent each day.
+	over, reminder = "over", "remind "
+	// noReminder is how long nobody is reminded of what was just asked.
+	noReminder = time.Hour
 	// threads begins the ids of chats and channels, as opposed to those of people.
 	threads = "19:"
 )
@@ -55,6 +59,7 @@ type visit struct {
 	Asker    activity.Account `json:"asker"`
 	Program  string           `json:"program,omitempty"`
 	Over     bool             `json:"over,omitzero"`
+	Remind   bool             `json:"remind,omitzero"`
 	Redrawn  bool             `json:"redrawn,omitzero"` // its cards were replaced, for a call that was changed
 	Again    []asked          `json:"again,omitempty"`  // what [Inbox] asks again, in the order of its messages
 }
@@ -197,7 +202,7 @@ func (a *approval) ask(ctx context.Context, t *turn.Turn, from int) (enough bool
 			a.Sent = append(a.Sent, s)
 			continue
 		}
-		_, err := a.send(ctx, t, t.Activity, actions.Recipient{Conversation: s.Conversation}, s.To, false)
+		_, err := a.send(ctx, t, t.Activity, actions.Recipient{Conversation: s.Conversation}, s.To, "")
 		if err != nil {
 			if err := a.unreachable(ctx, t, s.To, err); err != nil {
 				a.Sent = all
@@ -242,21 +247,21 @@ func isHere(ctx context.Context, t *turn.Turn, id string) (name string, here boo
 
 // send submits a record that asks an approver elsewhere what a message led to or, at the end, says there how it ended.
 func (a *approval) send(
-	ctx context.Context, t *turn.Turn, of *activity.Activity, to actions.Recipient, who string, over bool,
+	ctx context.Context, t *turn.Turn, of *activity.Activity, to actions.Recipient, who, what string,
 ) (conversation string, err error) {
 	key := a.ID + "\n" + who
 	if a.Changed != nil {
 		key += "\n" + strconv.Itoa(a.Changed.Times)
 	}
-	if over {
-		key += "\nover"
+	if what != "" {
+		key += "\n" + what
 	}
 	return turn.SubmitTo(ctx, t, to, featureName, key, func(h turn.Holder) {
 		copied := *a
 		copied.elsewhere()
 		asker := activity.Account{}
 		asker.ID, asker.Name = of.From.ID, of.From.Name
-		*visits.Of(h) = visit{Approval: copied, In: of.Conversation.ID, Asker: asker, Program: turn.Program(t), Over: over}
+		*visits.Of(h) = visit{Approval: copied, In: of.Conversation.ID, Asker: asker, Program: turn.Program(t), Over: what == over, Remind: strings.HasPrefix(what, reminder)}
 	})
 }
 
@@ -269,7 +274,7 @@ func (a *approval) close(ctx context.Context, t *turn.Turn, of *activity.Activit
 		if s.Held {
 			continue
 		}
-		_, err := a.send(ctx, t, of, actions.Recipient{Conversation: s.Conversation}, s.To, true)
+		_, err := a.send(ctx, t, of, actions.Recipient{Conversation: s.Conversation}, s.To, over)
 		if errors.Is(err, state.ErrUnavailable) {
 			return err
 		}
@@ -331,6 +336,14 @@ func (f *asking) visit(ctx context.Context, t *turn.Turn) error {
 	switch {
 	case r.Over && (at < 0 || !t.ShowsCards()): // words have no buttons
 		return nil
+	case r.Remind && (at < 0 || time.Now().After(a.Expires)):
+		return nil
+	case r.Remind:
+		said := list.remindsHere(t)
+		if said == "" {
+			return nil
+		}
+		return t.Send(ctx, t.Message(said))
 	case r.Over:
 		return t.Send(ctx, list.Elsewhere[at].updates(t, a.Closed(v))...)
 	case at >= 0 && a.Changed != nil && t.ShowsCards() && time.Now().Before(a.Expires):
@@ -422,7 +435,7 @@ func Inbox(ctx context.Context, t *turn.Turn) error {
 // shown notes the cards that a visit or [Inbox] has sent, at the end of its turn.
 func shown(_ context.Context, t *turn.Turn) error {
 	r := visits.Peek(t)
-	if r.Over || r.Redrawn || r.Approval.ID == "" && len(r.Again) == 0 {
+	if r.Over || r.Remind || r.Redrawn || r.Approval.ID == "" && len(r.Again) == 0 {
 		return nil
 	}
 	list := state.Of[approvals](t.Conversation)
@@ -468,6 +481,9 @@ func (a *approval) goOn(ctx context.Context, t *turn.Turn) (turn.Next, error) {
 		a.Told = len(a.Votes)
 		return a.waitOn(t, t.Translate("%s approved this. It needs %s approvals.", plain(a.Votes[a.Told-1].By), count(a.Quorum)))
 	}
+	if a.reminds() {
+		return a.remind(ctx, t)
+	}
 	asked, here := len(a.Sent), len(a.Here)
 	further := slices.DeleteFunc(slices.Clone(a.Escalate[0].To), func(id string) bool { return slices.Contains(a.deciders(), id) })
 	a.Escalate = a.Escalate[1:]
@@ -491,6 +507,29 @@ func (a *approval) goOn(ctx context.Context, t *turn.Turn) (turn.Next, error) {
 	v := a.of.viewOf(t)
 	v.Asked = names(t, a.Sent)
 	a.redraw(ctx, t, a.Card(v, ""))
+	return a.waitOn(t, said)
+}
+
+// remind reminds those who may decide: once a day in each chat, however many approvals wait there.
+func (a *approval) remind(ctx context.Context, t *turn.Turn) (turn.Next, error) {
+	for _, s := range a.Sent {
+		_, err := a.send(ctx, t, t.Activity, actions.Recipient{Conversation: s.Conversation}, s.To, reminder+a.Remind.Format(time.DateOnly))
+		if errors.Is(err, state.ErrUnavailable) || ctx.Err() != nil {
+			return turn.Next{}, err
+		}
+		if err != nil {
+			zerolog.Ctx(ctx).Warn().Err(err).Str("approval", a.ID).Msg("an approver cannot be reminded")
+		}
+	}
+	last := a.Remind
+	if now := time.Now(); now.After(last) { // else the clock of Redis is ahead
+		last = now
+	}
+	a.Remind = a.of.reminderAfter(last, t.Activity.Zone())
+	said := ""
+	if !a.Alone {
+		said = state.Of[approvals](t.Conversation).remindsHere(t)
+	}
 	return a.waitOn(t, said)
 }
 
@@ -524,6 +563,7 @@ func (a *approval) tellChanged(ctx context.Context, t *turn.Turn) (turn.Next, er
 func (a *approval) askHeld(ctx context.Context, t *turn.Turn) (turn.Next, error) {
 	later := time.Since(a.Asked).Truncate(time.Second)
 	a.Asked, a.Expires = a.Asked.Add(later), a.Expires.Add(later)
+	a.Remind = a.of.reminderAfter(a.Asked.Add(noReminder), t.Activity.Zone())
 	for i := range a.Escalate {
 		a.Escalate[i].At = a.Escalate[i].At.Add(later)
 	}

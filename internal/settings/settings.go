@@ -133,16 +133,17 @@ type Settings struct {
 	TenantTurns  int `env:"BOT_TENANT_TURNS_PER_MINUTE" else:"no limit" help:"the same for all people of a tenant"`
 	TenantTokens int `env:"BOT_TENANT_TOKENS_PER_DAY" else:"no limit" help:"the same for all people of a tenant"`
 
-	FilteredText    string        `env:"BOT_FILTERED_TEXT" else:"one sentence" help:"reply when a filter stops a turn"`
-	CommandsOff     []string      `env:"BOT_COMMANDS_OFF" oneof:"/stop,/reset,/mydata,/forget,/signout" help:"built-in commands to switch off: /stop, /reset, /mydata, /forget, /signout, comma separated"`
-	Feedback        bool          `env:"BOT_FEEDBACK" help:"true: ask in Teams what people think of replies"`
-	PictureHosts    []string      `env:"BOT_PICTURE_HOSTS" else:"none" help:"hosts (comma separated) from which pictures in replies may come; others become their words"`
-	Stream          string        `env:"BOT_STREAM" oneof:"auto,true,false" else:"auto: true without an app id, else false" help:"true: show in personal chats what the bot is doing, and answers while the model writes them"`
-	ApprovalActions []string      `env:"BOT_APPROVAL_ACTIONS" help:"actions that need approval, comma separated"`
-	Approvers       []string      `env:"BOT_APPROVERS" else:"who asked" help:"who may approve, by id or aadObjectId, comma separated; who is not in the conversation is asked in their own chat"`
-	ApprovalTimeout time.Duration `env:"BOT_APPROVAL_TIMEOUT" default:"24h" help:"when an approval expires, at most 720h"`
-	AuditKeep       time.Duration `env:"BOT_AUDIT_KEEP" else:"no audit" needs:"REDIS_URL,BOT_DATA_DIR" help:"how long bot audit keeps approvals and action calls with effects, such as 720h"`
-	TurnsKeep       time.Duration `env:"BOT_TURNS_KEEP" else:"they are not kept" help:"how long bot turns find can tell when a turn was, for whom and how it ended, without content, such as 168h; at most 100,000 turns"`
+	FilteredText     string        `env:"BOT_FILTERED_TEXT" else:"one sentence" help:"reply when a filter stops a turn"`
+	CommandsOff      []string      `env:"BOT_COMMANDS_OFF" oneof:"/stop,/reset,/mydata,/forget,/signout" help:"built-in commands to switch off: /stop, /reset, /mydata, /forget, /signout, comma separated"`
+	Feedback         bool          `env:"BOT_FEEDBACK" help:"true: ask in Teams what people think of replies"`
+	PictureHosts     []string      `env:"BOT_PICTURE_HOSTS" else:"none" help:"hosts (comma separated) from which pictures in replies may come; others become their words"`
+	Stream           string        `env:"BOT_STREAM" oneof:"auto,true,false" else:"auto: true without an app id, else false" help:"true: show in personal chats what the bot is doing, and answers while the model writes them"`
+	ApprovalActions  []string      `env:"BOT_APPROVAL_ACTIONS" help:"actions that need approval, comma separated"`
+	Approvers        []string      `env:"BOT_APPROVERS" else:"who asked" help:"who may approve, by id or aadObjectId, comma separated; who is not in the conversation is asked in their own chat"`
+	ApprovalTimeout  time.Duration `env:"BOT_APPROVAL_TIMEOUT" default:"24h" help:"when an approval expires, at most 720h"`
+	ApprovalReminder string        `env:"BOT_APPROVAL_REMINDER" else:"nobody is reminded" help:"when in the day approvers are reminded of what waits, such as 09:00"`
+	AuditKeep        time.Duration `env:"BOT_AUDIT_KEEP" else:"no audit" needs:"REDIS_URL,BOT_DATA_DIR" help:"how long bot audit keeps approvals and action calls with effects, such as 720h"`
+	TurnsKeep        time.Duration `env:"BOT_TURNS_KEEP" else:"they are not kept" help:"how long bot turns find can tell when a turn was, for whom and how it ended, without content, such as 168h; at most 100,000 turns"`
 
 	TurnTimeout  time.Duration `env:"BOT_TURN_TIMEOUT" default:"5m" help:"how long one turn may take"`
 	DrainTimeout time.Duration `env:"BOT_DRAIN_TIMEOUT" default:"20s" help:"how long stopping may take, turns included"`
@@ -795,6 +796,9 @@ func (s *Settings) Check() error {
 	s.checkDataDir(&f)
 	if s.ResponseFormat != "" && s.Planner != Sequence && !f.has("BOT_PLANNER") {
 		f.add("BOT_RESPONSE_FORMAT", "is for the planner sequence, not %s", s.Planner)
+	}
+	if _, err := time.Parse("15:04", s.ApprovalReminder); s.ApprovalReminder != "" && err != nil {
+		f.add("BOT_APPROVAL_REMINDER", "%q is no time of day such as 09:00", s.ApprovalReminder)
 	}
 	if s.ApprovalTimeout > 720*time.Hour {
 		f.add("BOT_APPROVAL_TIMEOUT", "%s is longer than state is kept, which is 720h", s.ApprovalTimeout)
