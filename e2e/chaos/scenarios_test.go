@@ -29,6 +29,7 @@ func killedReplicas(t *testing.T) {
 		})
 	})
 	w.holds(w.settle(), promises()...)
+	w.joins()
 }
 
 // TestMoreWorlds has the scenarios that .ci/run plays beside the three that go test plays.
@@ -193,4 +194,15 @@ func manyQuickMessages(t *testing.T) {
 	})
 	w.talks.Wait()
 	w.holds(w.settle(), append(promises(), answers(), within(think))...)
+	w.joins()
+}
+
+// joins fails the test if no messages that waited became one turn.
+func (w *world) joins() {
+	w.t.Helper()
+	n := w.logged("answered as one question")
+	w.t.Logf("%d turns answered several messages", n)
+	if n == 0 {
+		w.t.Error("no message joined another: this test showed nothing of that")
+	}
 }
