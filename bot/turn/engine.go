@@ -392,7 +392,7 @@ func newWorkers(atOnce int) *workers {
 func (w *workers) tryEnter() bool {
 	select {
 	case w.slots <- struct{}{}:
-		return w.begin()
+		return w.admit()
 	default:
 		return false
 	}
@@ -402,13 +402,13 @@ func (w *workers) tryEnter() bool {
 func (w *workers) enter(ctx context.Context) bool {
 	select {
 	case w.slots <- struct{}{}:
-		return w.begin()
+		return w.admit()
 	case <-ctx.Done():
 		return false
 	}
 }
 
-func (w *workers) begin() bool {
+func (w *workers) admit() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {

@@ -308,7 +308,7 @@ func uploadParts(ctx context.Context, t *Turn, address string, content []byte) (
 		if int(up.Next) == len(content) {
 			return nil // the caller saves that with the outcome
 		}
-		t.since.progressed = true
+		t.unsaved.progressed = true
 		if err := t.Save(ctx); err != nil {
 			return err
 		}

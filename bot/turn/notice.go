@@ -840,7 +840,7 @@ func planRequest(ctx context.Context, t *Turn) (Next, error) {
 	}
 	zerolog.Ctx(ctx).Info().Str("action", r.Action).Str("by", r.By).Msg("runs the request of another program")
 	t.rec.Run.Progress = p.Start(nil)
-	t.since.progressed = true
+	t.unsaved.progressed = true
 	t.Rounds = append(t.Rounds, actions.Round{})
 	return goOnTo(running), nil
 }

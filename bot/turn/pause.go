@@ -378,7 +378,7 @@ func (x *execution) replaceNote(p Pause, note string) {
 func Approved(t *Turn, p Pause, action, hash string) Next {
 	t.exec.replaceNote(p, "")
 	t.rec.Run.Approved, t.rec.Run.Decided = hash, &decidedCall{Action: action, Approved: true}
-	t.since.progressed = true
+	t.unsaved.progressed = true
 	return goOnTo(running)
 }
 
@@ -412,7 +412,7 @@ func Without(t *Turn, asks Pause, action, why string, say func(said string) []*a
 		x.record(&c)
 		x.leaveOut()
 		run.Progress = nil
-		x.since.progressed = true
+		x.unsaved.progressed = true
 		return saveThen(planning), nil
 	}
 	if r := requestOf(t); r != nil {
@@ -447,7 +447,7 @@ func Expired(t *Turn, p Pause, note string) Next {
 func Answered(t *Turn, p Pause, q *Question) Next {
 	t.exec.replaceNote(p, "")
 	t.rec.Run.Question = cmp.Or(q, t.rec.Run.Question)
-	t.since.progressed = true
+	t.unsaved.progressed = true
 	return goOnTo(running)
 }
 

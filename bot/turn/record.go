@@ -134,9 +134,9 @@ type Run struct {
 	kept
 }
 
-// aside counts the sent messages that are no answer: those that ask something, and what was left out of
+// sentBeside counts the sent messages that are no answer: those that ask something, and what was left out of
 // attachments.
-func (r *Run) aside() int {
+func (r *Run) sentBeside() int {
 	if r.Attached != nil {
 		return r.Cards + r.Attached.Sent
 	}

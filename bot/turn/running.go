@@ -44,7 +44,7 @@ func (x *execution) makePlan(ctx context.Context) (Next, error) {
 	}
 	err = x.nextPlan(ctx)
 	if err == nil {
-		x.since.progressed = true
+		x.unsaved.progressed = true
 		return goOnTo(running), nil
 	}
 	if x.untold() == "" || is[*stopError](err) || errors.Is(err, stream.ErrStopped) || ctx.Err() != nil || putsOff(x.Turn, err) {
@@ -87,7 +87,7 @@ func (x *execution) nextPlan(ctx context.Context) error {
 	}
 	run.Progress, run.Question, run.Asking, run.Approved = p.Start(nil), nil, nil, ""
 	x.Rounds = append(x.Rounds, actions.Round{Preface: p.Preface})
-	if x.since.progressed || x.docs.bot != nil || changed(x.docs.scopes[1:]...) || !x.moved && changed(x.Conversation) {
+	if x.unsaved.progressed || x.docs.bot != nil || changed(x.docs.scopes[1:]...) || !x.moved && changed(x.Conversation) {
 		return nil // a rerun starts at the last save, not at this plan: it has to repeat what was done since then
 	}
 	if err := cmp.Or(copyToRecord(x.Turn), x.rec.closeSlots()); err != nil {
@@ -95,7 +95,7 @@ func (x *execution) nextPlan(ctx context.Context) error {
 	}
 	base := x.rec.clone()
 	base.Phase = running
-	x.since.base = &base
+	x.unsaved.base = &base
 	return nil
 }
 
@@ -180,7 +180,7 @@ func (x *execution) runCommands(ctx context.Context) (Next, error) {
 	switch {
 	case p.Plan.Observe, n > 0 && outcomes[n-1].Text != "" && outcomes[n-1].Shown == "": // the person has not seen it
 		return x.planAgain()
-	case len(x.rec.Sent) == run.aside(), x.rec.Stream != nil && x.rec.Stream.State == stream.Ended: // always give an answer
+	case len(x.rec.Sent) == run.sentBeside(), x.rec.Stream != nil && x.rec.Stream.State == stream.Ended: // always give an answer
 		return x.sayLast(ctx, nil)
 	}
 	return x.conclude(nil, nil)
@@ -189,7 +189,7 @@ func (x *execution) runCommands(ctx context.Context) (Next, error) {
 // planAgain goes back to planning with what was done so far.
 func (x *execution) planAgain() (Next, error) {
 	x.rec.Run.Progress = nil
-	come := Next{phase: planning, saveFirst: x.since.outside}
+	come := Next{phase: planning, saveFirst: x.unsaved.outside}
 	if x.rec.Run.Steps >= x.engine.cfg.MaxSteps {
 		return come, &LimitError{Limit: limitSteps}
 	}
@@ -394,7 +394,7 @@ func (x *execution) readyCalls(ctx context.Context) (Next, error) {
 		x.rec.Run.InFlight = len(calls)
 	}
 	x.calls = calls
-	return Next{phase: running, saveFirst: outside || x.since.outside}, nil
+	return Next{phase: running, saveFirst: outside || x.unsaved.outside}, nil
 }
 
 // makeCalls makes x.calls and records what came of them. Anything that goes wrong in an action becomes
@@ -426,7 +426,7 @@ func (x *execution) makeCalls(ctx context.Context) (Next, error) {
 			}
 		}
 	}
-	x.since.progressed = true
+	x.unsaved.progressed = true
 	mayHaveStarted := x.mayHaveStarted
 	x.mayHaveStarted, x.rec.Run.InFlight = 0, 0
 	made := len(calls) - x.deferAsking(calls)
@@ -692,7 +692,7 @@ func (x *execution) settle(ctx context.Context, calls []call, mayHaveStarted int
 			}
 			continue
 		}
-		x.since.outside = x.since.outside || c.action != nil && !c.action.StateOnly
+		x.unsaved.outside = x.unsaved.outside || c.action != nil && !c.action.StateOnly
 		stop = cmp.Or(stop, c.stop)
 		x.finishCall(ctx, c)
 		noteCall(x.Turn, c, outcomeOf(c.result))
@@ -723,7 +723,7 @@ func (x *execution) settle(ctx context.Context, calls []call, mayHaveStarted int
 			again = true
 		}
 	}
-	x.since.outside = x.since.outside || x.docs.bot != nil && changed(x.docs.bot) // saved before the next step, so that turns elsewhere seldom meet it
+	x.unsaved.outside = x.unsaved.outside || x.docs.bot != nil && changed(x.docs.bot) // saved before the next step, so that turns elsewhere seldom meet it
 	err := cmp.Or(ctx.Err(), lost, stop, x.checkSameCalls())
 	if err == nil {
 		err = judgeCards(ctx, x, drawn)
@@ -863,7 +863,7 @@ func (x *execution) leaveOut() {
 // saveLate saves calls that completed although shutdown had cancelled the turn, so that the next
 // process does not repeat them. It goes on with come.
 func (x *execution) saveLate(ctx context.Context, come Next) {
-	if x.engine.workers.ctx.Err() == nil || len(x.uncertain) > 0 || !x.since.outside {
+	if x.engine.workers.ctx.Err() == nil || len(x.uncertain) > 0 || !x.unsaved.outside {
 		return
 	}
 	late, cancel := x.engine.workers.outlive(ctx, settleWithin)

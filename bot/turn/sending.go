@@ -48,7 +48,7 @@ func sendPhase(ctx context.Context, t *Turn) (Next, error) {
 			return Next{}, err
 		}
 		t.rec.Outbox = t.rec.Outbox[1:]
-		t.since.progressed = true
+		t.unsaved.progressed = true
 	}
 	if len(t.rec.Outbox) > 0 {
 		return Next{phase: sending, saveFirst: !RepliesInResponse(t)}, nil
@@ -245,7 +245,7 @@ func deliver(ctx context.Context, t *Turn, a *activity.Activity) error {
 		return fmt.Errorf("%w: %w", errUnsent, err)
 	}
 	t.Count(CountReplies, "ok")
-	t.rec.Sent, t.since.spoke = append(t.rec.Sent, id), true
+	t.rec.Sent, t.unsaved.spoke = append(t.rec.Sent, id), true
 	if id != "" && a.Targeted() && len(a.Attachments) > 0 && t.docs.writable() {
 		w := state.Of[targetedCards](t.Conversation)
 		w.IDs = newest(append(w.IDs, id), maxTargeted)
@@ -380,7 +380,7 @@ func settleStream(ctx context.Context, t *Turn, m *activity.Activity, err error)
 	case settled.Done && err == nil: // the end of a growing message is answered without an id
 		t.rec.Sent[len(t.rec.Sent)-1] = id
 	case settled.Done:
-		t.rec.Sent, t.since.spoke = append(t.rec.Sent, id), true
+		t.rec.Sent, t.unsaved.spoke = append(t.rec.Sent, id), true
 	case settled.Repeat:
 		first.Unanswered++
 		return true, nil

@@ -121,8 +121,8 @@ func queueFor(t *Turn) state.Key {
 
 // reloadTurn goes back to the last save or the last plan, on fresh state.
 func reloadTurn(ctx context.Context, t *Turn) error {
-	if t.since.base != nil {
-		useRecord(t, t.since.base.clone())
+	if t.unsaved.base != nil {
+		useRecord(t, t.unsaved.base.clone())
 	} else if rec, err := Decode(t.lease.Record()); err == nil {
 		useRecord(t, rec)
 	} else {

@@ -64,7 +64,7 @@ type attempt struct {
 	moved   bool   // how to reach the conversation has changed
 	resumed bool   // continues after an approval
 
-	since     unsaved
+	unsaved   unsaved
 	saved     int                  // how many outcomes are saved
 	saveFault error                // a failed save; state changes may not be saved after it
 	uncertain []string             // actions that may or may not have run
@@ -155,7 +155,7 @@ func (t *Turn) try(ctx context.Context) (more bool, err error) {
 			}
 			return err
 		})
-		if !errors.Is(err, state.ErrConflict) || reruns == maxReruns || t.since.spoke {
+		if !errors.Is(err, state.ErrConflict) || reruns == maxReruns || t.unsaved.spoke {
 			return more, err
 		}
 		zerolog.Ctx(ctx).Info().Err(err).Int("attempt", reruns+1).Msg("another conversation changed the same value, running again")
@@ -741,11 +741,11 @@ func useRecord(t *Turn, rec Record) {
 		rec.Own = submitter(t.engine.cfg.Features, &rec, t.Activity)
 	}
 	t.attempt = attempt{
-		rec:   rec,
-		docs:  documents{store: t.engine.cfg.Store, turn: t.Turn, step: t.step},
-		exec:  &execution{Turn: t},
-		since: unsaved{base: t.since.base},
-		burst: rec.burst(),
+		rec:     rec,
+		docs:    documents{store: t.engine.cfg.Store, turn: t.Turn, step: t.step},
+		exec:    &execution{Turn: t},
+		unsaved: unsaved{base: t.unsaved.base},
+		burst:   rec.burst(),
 	}
 	t.Gate = t.exec.allowNested
 	t.Reads = func(ctx context.Context, text string) error {
@@ -1361,7 +1361,7 @@ func (t *Turn) Save(ctx context.Context) (err error) {
 			if err != nil {
 				return err
 			}
-			err = t.lease.Save(ctx, raw, t.since.progressed, t.docs.toSave()...)
+			err = t.lease.Save(ctx, raw, t.unsaved.progressed, t.docs.toSave()...)
 			seeSaved(t, raw, began, err)
 			return err
 		})
@@ -1370,7 +1370,7 @@ func (t *Turn) Save(ctx context.Context) (err error) {
 		t.saveFault = err
 		return err
 	}
-	t.saved, t.since = len(t.Outcomes()), unsaved{}
+	t.saved, t.unsaved = len(t.Outcomes()), unsaved{}
 	return nil
 }
 
