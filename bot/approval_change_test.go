@@ -27,25 +27,17 @@ func TestChangedBeforeApproval(t *testing.T) {
 	config, ordered := laptops(actions.Approval{Approvers: []string{"aad-Ben"}, Change: []string{"count"}})
 	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
 		mia, ben := kit.Personal("Mia"), kit.Personal("Ben")
-		kit.Model.Says(orderTwo, plan(say("One is on its way.")))
-		mia.Say("order two laptops")
-		agree(t, mia, "Ben")
+		orderFor(t, kit, mia, "Ben", plan(say("One is on its way.")))
 		card := ben.ExpectCard("You can change this before you approve it:")
 		got := card.Press("Approve", "change:count", "1")
 		if !strings.Contains(string(got.Body), "Ben changed and approved this. Somebody else has to agree.") || *ordered != 0 {
 			t.Errorf("Ben reads %s, %d ordered", got.Body, *ordered)
 		}
-		if late := card.Press("Approve"); !strings.Contains(string(late.Body), "This card is for a different call.") {
-			t.Errorf("Ben reads %s", late.Body)
-		}
+		expectShown(t, card.Press("Approve"), "This card is for a different call.")
 		mia.ExpectMatch("^Ben changed this: `Count: 2 → 1`. If you agree, say \\*\\*/approve [a-z0-9]+\\*\\*.$")
-		if got := mia.Press("Approve"); !strings.Contains(string(got.Body), "Approved by Ben, Mia") {
-			t.Errorf("Mia reads %s", got.Body)
-		}
+		expectShown(t, mia.Press("Approve"), "Approved by Ben, Mia")
 		mia.Expect("One is on its way.")
-		if *ordered != 1 || len(liveCards(kit)) > 0 {
-			t.Errorf("%d ordered, cards %v", *ordered, liveCards(kit))
-		}
+		expectDone(t, kit, ordered, 1)
 		if last := fmt.Sprint(kit.Model.LastCall()); !strings.Contains(last, "a person changed it: Count: 2 → 1") {
 			t.Errorf("the model reads %s", last)
 		}
@@ -63,9 +55,7 @@ func TestAChangeEndsApprovals(t *testing.T) {
 	}
 	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
 		mia, ben, carla := kit.Personal("Mia"), kit.Personal("Ben"), kit.Personal("Carla")
-		kit.Model.Says(orderTwo, plan(say("Three are on their way.")))
-		mia.Say("order two laptops")
-		agree(t, mia, "Ben, Carla")
+		orderFor(t, kit, mia, "Ben, Carla", plan(say("Three are on their way.")))
 		ben.ExpectCard("It needs 2 approvals.").Press("Approve")
 		mia.Expect("Ben approved this. It needs 2 approvals.")
 		carla.ExpectCard("It needs 2 approvals.").Press("Approve", "change:count", "3")
@@ -78,9 +68,7 @@ func TestAChangeEndsApprovals(t *testing.T) {
 			t.Errorf("Ben reads %s", got.Body)
 		}
 		mia.Expect("Three are on their way.")
-		if *ordered != 3 || len(liveCards(kit)) > 0 {
-			t.Errorf("%d ordered, cards %v", *ordered, liveCards(kit))
-		}
+		expectDone(t, kit, ordered, 3)
 		var entries []string
 		if err := audit.Read(t.Context(), store, time.Time{}, func(e audit.Entry) error {
 			entries = append(entries, e.Outcome+" "+e.Entities[:6])
@@ -120,21 +108,15 @@ func TestAChangeAsksMore(t *testing.T) {
 		board.Expect("Hello.")
 		team.Mention("order two laptops")
 		card := team.ExpectCard("Who can decide: Ben.").As("Ben")
-		if got := card.Press("Approve", "change:count", "13"); !strings.Contains(string(got.Body), no) {
-			t.Errorf("what the policy denies: %s", got.Body)
-		}
+		expectShown(t, card.Press("Approve", "change:count", "13"), no)
 		card.Press("Approve", "change:count", "10")
 		team.Expect("Ben changed this: `Count: 2 → 10`.")
 		board.ExpectCard("Ben changed this: Count: 2 → 10.").Press("Approve")
 		team.Expect("Ten are on their way.")
-		if *ordered != 10 || len(liveCards(kit)) > 0 {
-			t.Errorf("%d ordered, cards %v", *ordered, liveCards(kit))
-		}
+		expectDone(t, kit, ordered, 10)
 		mia.Say("order two laptops") // in private she agrees that Ben reads it, and nobody else
 		agree(t, mia, "Ben")
-		if got := ben.ExpectCard("Approve").Press("Approve", "change:count", "10"); !strings.Contains(string(got.Body), no) {
-			t.Errorf("somebody else would read it: %s", got.Body)
-		}
+		expectShown(t, ben.ExpectCard("Approve").Press("Approve", "change:count", "10"), no)
 		board.ExpectNothing()
 	})
 }
@@ -145,17 +127,13 @@ func TestWrongChanges(t *testing.T) {
 	config, ordered := laptops(actions.Approval{Approvers: []string{"aad-Ben"}, Change: []string{"count"}})
 	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
 		mia, ben := kit.Personal("Mia"), kit.Personal("Ben")
-		kit.Model.Says(orderTwo, plan(say("Four are on their way.")))
-		mia.Say("order two laptops")
-		agree(t, mia, "Ben")
+		orderFor(t, kit, mia, "Ben", plan(say("Four are on their way.")))
 		card := ben.ExpectCard("Approve")
 		for value, want := range map[string]string{
 			"two": "Count has to be a number.", "1.5": "Count has to be a whole number.", "1e400": "Count has to be a number.",
 			"99999999999999999999": "It can't be changed like this.",
 		} {
-			if got := card.Press("Approve", "change:count", value); !strings.Contains(string(got.Body), want) {
-				t.Errorf("%s: %s", value, got.Body)
-			}
+			expectShown(t, card.Press("Approve", "change:count", value), want)
 		}
 		id := regexp.MustCompile(`"approval":"([^"]+)"`).FindStringSubmatch(card.Card())[1]
 		ben.Say("/approve " + id + " color=red")
@@ -169,9 +147,7 @@ func TestWrongChanges(t *testing.T) {
 		mia.ExpectMatch("^Ben changed this: `Count: 2 → 4`. If you agree")
 		mia.Say("/approve " + id)
 		mia.Expect("Four are on their way.")
-		if *ordered != 4 || len(liveCards(kit)) > 0 {
-			t.Errorf("%d ordered, cards %v", *ordered, liveCards(kit))
-		}
+		expectDone(t, kit, ordered, 4)
 	})
 }
 
@@ -184,9 +160,7 @@ func TestWhatCannotBeChanged(t *testing.T) {
 		kit.Model.Says(orderTwo, plan(say("I asked nobody.")))
 		mia.Say("order two laptops")
 		mia.Expect("I asked nobody.")
-		if *ordered != 0 {
-			t.Errorf("%d ordered", *ordered)
-		}
+		expectOrdered(t, ordered, 0)
 	})
 }
 
@@ -221,9 +195,7 @@ func TestChangedUnderKills(t *testing.T) {
 				kit.Settle()
 				ben.Press("Approve")
 				kit.Settle()
-				if *ordered != 1 || len(liveCards(kit)) > 0 {
-					t.Errorf("%d ordered, cards %v", *ordered, liveCards(kit))
-				}
+				expectDone(t, kit, ordered, 1)
 				var texts []string // the last one before a death may come twice
 				for _, m := range mia.Messages() {
 					texts = append(texts, m.Activity.Text)

@@ -45,6 +45,38 @@ func agree(t *testing.T, chat *bottest.Chat, people string) {
 	}
 }
 
+// orderFor has somebody order two laptops and agree that the bot asks those people. The model says then what it is to say.
+func orderFor(t *testing.T, kit *bottest.Kit, chat *bottest.Chat, people string, then ...string) {
+	t.Helper()
+	kit.Model.Says(append([]string{orderTwo}, then...)...)
+	chat.Say("order two laptops")
+	agree(t, chat, people)
+}
+
+func expectOrdered(t *testing.T, ordered *int, want int) {
+	t.Helper()
+	if *ordered != want {
+		t.Errorf("%d ordered, want %d", *ordered, want)
+	}
+}
+
+// expectDone expects that no card has buttons any more, too.
+func expectDone(t *testing.T, kit *bottest.Kit, ordered *int, want int) {
+	t.Helper()
+	expectOrdered(t, ordered, want)
+	if live := liveCards(kit); len(live) > 0 {
+		t.Errorf("these cards have buttons: %v", live)
+	}
+}
+
+// expectShown expects that a click shows that.
+func expectShown(t *testing.T, click *bottest.Delivery, want string) {
+	t.Helper()
+	if got := string(click.Body); !strings.Contains(got, want) {
+		t.Errorf("the click shows %s, want %q", got, want)
+	}
+}
+
 const orderTwo = `{"type":"plan","commands":[{"type":"DO","action":"order","entities":{"count":2}},{"type":"SAY","response":"They are on their way."}]}`
 
 // TestApproverElsewhere: who may approve is asked in their own chat; the person who asked reads whom the bot asked, and
@@ -71,9 +103,7 @@ func TestApproverElsewhere(t *testing.T) {
 			t.Errorf("Ben reads %s", done.Body)
 		}
 		mia.Expect("They are on their way.")
-		if *ordered != 2 {
-			t.Errorf("%d ordered", *ordered)
-		}
+		expectOrdered(t, ordered, 2)
 		if again := card.Press("Reject"); !strings.Contains(string(again.Body), "already decided: Approved by Ben") {
 			t.Errorf("a second click: %s", again.Body)
 		}
@@ -86,9 +116,7 @@ func TestQuorum(t *testing.T) {
 	config, ordered := laptops(actions.Approval{Approvers: []string{"aad-Ben", "aad-Carla", "aad-Mia"}, Quorum: 2})
 	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
 		mia, ben, carla := kit.Personal("Mia"), kit.Personal("Ben"), kit.Personal("Carla")
-		kit.Model.Says(orderTwo)
-		mia.Say("order two laptops")
-		agree(t, mia, "Ben, Carla")
+		orderFor(t, kit, mia, "Ben, Carla")
 		card, other := ben.ExpectCard("It needs 2 approvals."), carla.ExpectCard("It needs 2 approvals.")
 		if first := card.Press("Approve"); !strings.Contains(string(first.Body), "Ben approved this. It needs 2 approvals.") {
 			t.Errorf("Ben reads %s", first.Body)
@@ -113,17 +141,13 @@ func TestQuorumRejected(t *testing.T) {
 	config, ordered := laptops(actions.Approval{Approvers: []string{"aad-Ben", "aad-Carla"}, Quorum: 2})
 	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
 		mia, ben, carla := kit.Personal("Mia"), kit.Personal("Ben"), kit.Personal("Carla")
-		kit.Model.Says(orderTwo)
-		mia.Say("order two laptops")
-		agree(t, mia, "Ben, Carla")
+		orderFor(t, kit, mia, "Ben, Carla")
 		first, second := ben.ExpectCard("Approve"), carla.ExpectCard("Approve")
 		first.Press("Approve")
 		mia.Expect("Ben approved this. It needs 2 approvals.")
 		second.Press("Reject")
 		mia.Expect("OK, I won't do this: Order.")
-		if *ordered != 0 {
-			t.Errorf("%d ordered", *ordered)
-		}
+		expectOrdered(t, ordered, 0)
 	})
 }
 
@@ -136,9 +160,7 @@ func TestEscalation(t *testing.T) {
 	})
 	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
 		mia, ben, carla := kit.Personal("Mia"), kit.Personal("Ben"), kit.Personal("Carla")
-		kit.Model.Says(orderTwo)
-		mia.Say("order two laptops")
-		agree(t, mia, "Ben")
+		orderFor(t, kit, mia, "Ben")
 		ben.ExpectCard("Approve")
 		time.Sleep(61 * time.Minute)
 		mia.Expect("Nobody has decided yet, so I've also asked Carla.")
@@ -146,9 +168,7 @@ func TestEscalation(t *testing.T) {
 		time.Sleep(time.Hour)
 		card.Press("Approve")
 		mia.Expect("They are on their way.")
-		if *ordered != 2 {
-			t.Errorf("%d ordered", *ordered)
-		}
+		expectOrdered(t, ordered, 2)
 	})
 }
 
@@ -158,17 +178,11 @@ func TestTakenBack(t *testing.T) {
 	config, ordered := laptops(actions.Approval{Approvers: []string{"aad-Ben"}})
 	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
 		mia, ben := kit.Personal("Mia"), kit.Personal("Ben")
-		kit.Model.Says(orderTwo)
-		mia.Say("order two laptops")
-		agree(t, mia, "Ben")
+		orderFor(t, kit, mia, "Ben")
 		card := ben.ExpectCard("Approve")
-		if got := mia.Press("Take it back"); !strings.Contains(string(got.Body), "Taken back by Mia") {
-			t.Errorf("Mia reads %s", got.Body)
-		}
+		expectShown(t, mia.Press("Take it back"), "Taken back by Mia")
 		mia.Expect("OK, I won't do this: Order.")
-		if late := card.Press("Approve"); !strings.Contains(string(late.Body), "already decided: Taken back by Mia") {
-			t.Errorf("Ben reads %s", late.Body)
-		}
+		expectShown(t, card.Press("Approve"), "already decided: Taken back by Mia")
 		closed := 0
 		for _, s := range kit.Connector.Sent() {
 			if s.Method == "PUT" && s.ID == card.ID && !strings.Contains(s.Card(), "Approve\"") {
@@ -215,9 +229,7 @@ func TestNobodyToAsk(t *testing.T) {
 				}
 				mia.Say("order two laptops")
 				mia.Expect(want)
-				if *ordered != 0 {
-					t.Errorf("%d ordered", *ordered)
-				}
+				expectOrdered(t, ordered, 0)
 			})
 		})
 	}
@@ -241,9 +253,7 @@ func TestFoundApprovers(t *testing.T) {
 	}
 	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
 		mia, ben, carla := kit.Personal("Mia"), kit.Personal("Ben"), kit.Personal("Carla")
-		kit.Model.Says(orderTwo)
-		mia.Say("order two laptops")
-		agree(t, mia, "Ben, Carla")
+		orderFor(t, kit, mia, "Ben, Carla")
 		first, second := ben.ExpectCard("Approve"), carla.ExpectCard("Approve")
 		reads := func(card bottest.Sent, want string) {
 			t.Helper()
@@ -260,9 +270,7 @@ func TestFoundApprovers(t *testing.T) {
 		mia.Expect("Carla approved this. It needs 2 approvals.")
 		first.Press("Approve")
 		mia.Expect("They are on their way.")
-		if *ordered != 2 {
-			t.Errorf("%d ordered", *ordered)
-		}
+		expectOrdered(t, ordered, 2)
 	})
 }
 
@@ -311,9 +319,7 @@ func TestNobodyFound(t *testing.T) {
 				kit.Model.Says(orderTwo)
 				mia.Say("order two laptops")
 				mia.Expect(c.want)
-				if *ordered != 0 || len(liveCards(kit)) > 0 {
-					t.Errorf("%d ordered, cards %v", *ordered, liveCards(kit))
-				}
+				expectDone(t, kit, ordered, 0)
 				if n := strings.Count(log.String(), "nobody can be asked for an approval"); n != 1 {
 					t.Errorf("%d lines in the log", n)
 				}
@@ -334,14 +340,10 @@ func TestAChatApproves(t *testing.T) {
 		mia.Say("order two laptops")
 		agree(t, mia, "an approver")
 		card := board.ExpectCard("Asked by Mia.")
-		if got := card.As("Mia").Press("Approve"); !strings.Contains(string(got.Body), "You can't decide this.") {
-			t.Errorf("who asked decides: %s", got.Body)
-		}
+		expectShown(t, card.As("Mia").Press("Approve"), "You can't decide this.")
 		card.As("Carla").Press("Approve")
 		mia.Expect("They are on their way.")
-		if *ordered != 2 {
-			t.Errorf("%d ordered", *ordered)
-		}
+		expectOrdered(t, ordered, 2)
 	})
 }
 
@@ -371,12 +373,8 @@ func TestAskedElsewhereUnderKills(t *testing.T) {
 				first.Press("Approve")
 				second.Press("Approve")
 				kit.Settle()
-				if *ordered != 2 {
-					t.Errorf("%d ordered", *ordered)
-				}
-				if late := ben.Messages()[0].Press("Reject"); !strings.Contains(string(late.Body), "already decided: Approved by Ben, Carla") {
-					t.Errorf("Ben reads %s", late.Body)
-				}
+				expectOrdered(t, ordered, 2)
+				expectShown(t, ben.Messages()[0].Press("Reject"), "already decided: Approved by Ben, Carla")
 				for _, chat := range []*bottest.Chat{mia, ben, carla} {
 					if len(chat.Messages()) == 0 {
 						t.Error("somebody heard nothing")
@@ -406,9 +404,7 @@ func TestInbox(t *testing.T) {
 		mia, ben := kit.Personal("Mia"), kit.Personal("Ben")
 		ben.Say("/approvals")
 		ben.Expect("No approval waits for you.")
-		kit.Model.Says(orderTwo)
-		mia.Say("order two laptops")
-		agree(t, mia, "Ben")
+		orderFor(t, kit, mia, "Ben")
 		ben.ExpectCard("Asked by Mia.")
 		mia.Say("/approvals")
 		mia.ExpectMatch(`^You wait for approval of:\n\n- Order\. Expires 2000-01-02 `)
@@ -423,9 +419,7 @@ func TestInbox(t *testing.T) {
 		}
 		ben.Say("/approvals")
 		ben.Expect("No approval waits for you.")
-		if *ordered != 2 {
-			t.Errorf("%d ordered", *ordered)
-		}
+		expectOrdered(t, ordered, 2)
 	})
 }
 
@@ -445,9 +439,7 @@ func TestApproversHere(t *testing.T) {
 		if live := liveCards(kit); len(live) > 0 {
 			t.Errorf("cards with buttons: %v", live)
 		}
-		if *ordered != 2 {
-			t.Errorf("%d ordered", *ordered)
-		}
+		expectOrdered(t, ordered, 2)
 	})
 }
 

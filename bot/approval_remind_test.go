@@ -59,9 +59,7 @@ func TestReminded(t *testing.T) {
 		ben.ExpectNothing()
 		carla.ExpectNothing()
 		mia.ExpectNothing()
-		if *ordered != 2 {
-			t.Errorf("%d ordered", *ordered)
-		}
+		expectOrdered(t, ordered, 2)
 	})
 }
 
@@ -81,9 +79,7 @@ func TestRemindedHere(t *testing.T) {
 		mia.Expect(waitsForYou)
 		mia.Approve()
 		mia.Expect("They are on their way.")
-		if *ordered != 2 {
-			t.Errorf("%d ordered", *ordered)
-		}
+		expectOrdered(t, ordered, 2)
 	})
 }
 
@@ -112,9 +108,7 @@ func TestRemindedUnderKills(t *testing.T) {
 			config.Replicas = 2
 			bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
 				mia, ben, carla := kit.Personal("Mia"), kit.Personal("Ben").On(2), kit.Personal("Carla").On(2)
-				kit.Model.Says(orderTwo)
-				mia.Say("order two laptops")
-				agree(t, mia, "Ben, Carla")
+				orderFor(t, kit, mia, "Ben, Carla")
 				var requests atomic.Int32
 				kit.Connector.Decides(func(bottest.Sent) bottest.Answer {
 					if requests.Add(1) == int32(at) {
@@ -135,9 +129,7 @@ func TestRemindedUnderKills(t *testing.T) {
 				}
 				ben.Press("Approve")
 				mia.On(2).Expect("They are on their way.")
-				if *ordered != 2 {
-					t.Errorf("%d ordered", *ordered)
-				}
+				expectOrdered(t, ordered, 2)
 			})
 		})
 	}

@@ -39,6 +39,20 @@ func bursting(t *testing.T, f func(t *testing.T, kit *bottest.Kit), change ...fu
 	})
 }
 
+// behind is a chat in which the model thinks about a first message, so that what comes now has to wait.
+func behind(kit *bottest.Kit) *bottest.Chat {
+	mia := kit.Personal("Mia")
+	mia.Say("first")
+	time.Sleep(time.Second)
+	return mia
+}
+
+func sayAll(c *bottest.Chat, texts ...string) {
+	for _, text := range texts {
+		c.Say(text)
+	}
+}
+
 // on is the answer to what the model is asked.
 func on(said string) string { return "On: " + strings.ReplaceAll(said, "\n", ", ") }
 
@@ -118,23 +132,12 @@ func TestWhatJoinsNot(t *testing.T) {
 		send func(mia *bottest.Chat)
 		want []string
 	}{
-		"a command": {func(mia *bottest.Chat) {
-			mia.Say("one")
-			mia.Say("two")
-			mia.Say("/help")
-			mia.Say("three")
-			mia.Say("four")
-		}, []string{"one\ntwo", "three\nfour"}},
-		"a command at the head": {func(mia *bottest.Chat) {
-			mia.Say("help")
-			mia.Say("one")
-			mia.Say("two")
-		}, []string{"one\ntwo"}},
+		"a command":             {func(mia *bottest.Chat) { sayAll(mia, "one", "two", "/help", "three", "four") }, []string{"one\ntwo", "three\nfour"}},
+		"a command at the head": {func(mia *bottest.Chat) { sayAll(mia, "help", "one", "two") }, []string{"one\ntwo"}},
 		"a picture": {func(mia *bottest.Chat) {
 			mia.Say("one")
 			mia.Deliver(message("two", "attachments", picture)).Taken()
-			mia.Say("three")
-			mia.Say("four")
+			sayAll(mia, "three", "four")
 		}, []string{"one", "two", "three\nfour"}},
 		"a quotation": {func(mia *bottest.Chat) {
 			mia.Say("one")
@@ -156,16 +159,8 @@ func TestWhatJoinsNot(t *testing.T) {
 			mia.Deliver(message("two", "replyToId", "17")).Taken()
 			mia.Say("three")
 		}, []string{"one", "two", "three"}},
-		"many": {func(mia *bottest.Chat) {
-			for range 20 {
-				mia.Say("x")
-			}
-		}, []string{strings.Repeat("x\n", 7) + "x", strings.Repeat("x\n", 7) + "x", strings.Repeat("x\n", 3) + "x"}},
-		"long ones": {func(mia *bottest.Chat) {
-			for range 3 {
-				mia.Say(strings.Repeat("x", 5000))
-			}
-		}, slices.Repeat([]string{strings.Repeat("x", 5000)}, 3)},
+		"many":      {func(mia *bottest.Chat) { sayAll(mia, slices.Repeat([]string{"x"}, 20)...) }, []string{strings.Repeat("x\n", 7) + "x", strings.Repeat("x\n", 7) + "x", strings.Repeat("x\n", 3) + "x"}},
+		"long ones": {func(mia *bottest.Chat) { sayAll(mia, slices.Repeat([]string{strings.Repeat("x", 5000)}, 3)...) }, slices.Repeat([]string{strings.Repeat("x", 5000)}, 3)},
 		"one after another": {func(mia *bottest.Chat) {
 			mia.Say("one")
 			time.Sleep(10 * thinking)
@@ -174,9 +169,7 @@ func TestWhatJoinsNot(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bursting(t, func(t *testing.T, kit *bottest.Kit) {
-				mia := kit.Personal("Mia")
-				mia.Say("first")
-				time.Sleep(time.Second)
+				mia := behind(kit)
 				tt.send(mia)
 				time.Sleep(time.Minute)
 				for range mia.Messages() {
@@ -281,9 +274,7 @@ func TestEditsInABurst(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bursting(t, func(t *testing.T, kit *bottest.Kit) {
-				mia := kit.Personal("Mia")
-				mia.Say("first")
-				time.Sleep(time.Second)
+				mia := behind(kit)
 				two, three := mia.Say("two"), mia.Say("three")
 				tt.does(two, three)
 				time.Sleep(time.Minute)
@@ -302,9 +293,7 @@ func TestEditsInABurst(t *testing.T) {
 // TestTheHistoryOfABurst has each message as one of its own, which its author may still edit.
 func TestTheHistoryOfABurst(t *testing.T) {
 	bursting(t, func(t *testing.T, kit *bottest.Kit) {
-		mia := kit.Personal("Mia")
-		mia.Say("first")
-		time.Sleep(time.Second)
+		mia := behind(kit)
 		two := mia.Say("two")
 		three := mia.Say("three")
 		mia.Expect("On: first")
@@ -336,11 +325,8 @@ func TestTheHistoryOfABurst(t *testing.T) {
 // TestStopOfABurst stops all of it, and what came later is answered.
 func TestStopOfABurst(t *testing.T) {
 	bursting(t, func(t *testing.T, kit *bottest.Kit) {
-		mia := kit.Personal("Mia")
-		mia.Say("first")
-		time.Sleep(time.Second)
-		mia.Say("two")
-		mia.Say("three")
+		mia := behind(kit)
+		sayAll(mia, "two", "three")
 		mia.Expect("On: first")
 		time.Sleep(time.Second)
 		mia.On(2).Say("/stop")
@@ -354,12 +340,8 @@ func TestStopOfABurst(t *testing.T) {
 // TestStopBeforeABurst: what was stopped in the queue joins nothing that came later.
 func TestStopBeforeABurst(t *testing.T) {
 	bursting(t, func(t *testing.T, kit *bottest.Kit) {
-		mia := kit.Personal("Mia")
-		mia.Say("first")
-		time.Sleep(time.Second)
-		mia.Say("two")
-		mia.Say("/stop")
-		mia.Say("three")
+		mia := behind(kit)
+		sayAll(mia, "two", "/stop", "three")
 		mia.Expect("I stopped.")
 		mia.Expect("You stopped me before I began with this message, so I left it out.")
 		mia.Expect("On: three")
@@ -370,12 +352,8 @@ func TestStopBeforeABurst(t *testing.T) {
 // TestQuotaOfABurst counts each message.
 func TestQuotaOfABurst(t *testing.T) {
 	bursting(t, func(t *testing.T, kit *bottest.Kit) {
-		mia := kit.Personal("Mia")
-		mia.Say("first")
-		time.Sleep(time.Second)
-		for _, text := range []string{"two", "three", "four"} {
-			mia.Say(text)
-		}
+		mia := behind(kit)
+		sayAll(mia, "two", "three", "four")
 		mia.Expect("On: first")
 		mia.Expect("On: two, three, four")
 		mia.Say("five")
@@ -387,11 +365,8 @@ func TestQuotaOfABurst(t *testing.T) {
 func TestModerationOfABurst(t *testing.T) {
 	by := &lenient{}
 	bursting(t, func(t *testing.T, kit *bottest.Kit) {
-		mia := kit.Personal("Mia")
-		mia.Say("first")
-		time.Sleep(time.Second)
-		mia.Say("two")
-		mia.Say("three")
+		mia := behind(kit)
+		sayAll(mia, "two", "three")
 		mia.Expect("On: first")
 		mia.Expect("On: two, three")
 		for _, want := range []string{"two", "three", "two\nthree"} {
