@@ -305,7 +305,7 @@ func replyInResponse(t *Turn, a *activity.Activity) error {
 const (
 	thinking  texts.Text = "Thinking…"
 	working   texts.Text = "Working on it…"
-	takesLong texts.Text = "This is taking a while. I'll message you when it's done."
+	TakesLong texts.Text = "This is taking a while. I'll message you when it's done."
 )
 
 // newStream makes the stream of a turn; nil, which is safe to use, if there is nothing to show and no
@@ -314,7 +314,7 @@ func newStream(t *Turn) *stream.Stream {
 	about := *t.Activity
 	cfg := stream.Config{
 		About: &about, Channel: t.engine.cfg.Channel, Lease: t.lease, Saved: t.rec.Stream, Off: !mayStream(t), Speaks: len(t.rec.Outbox) > 0,
-		Longer: t.Translate(takesLong), Reply: func(text string) *activity.Activity { return message(&about, text) },
+		Longer: t.Translate(TakesLong), Reply: func(text string) *activity.Activity { return message(&about, text) },
 		Hush: func() { t.step(t.owned, StepQuiet) }, Cause: Cause,
 	}
 	if !unjudged(t.exec) { // then nobody reads what was not judged

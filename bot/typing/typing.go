@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -18,26 +19,33 @@ const (
 	after = 500 * time.Millisecond
 	every = 3 * time.Second // the indicator of Teams fades after about that long
 	// A reply that is ready waits for an indicator on its way, so keep this short.
-	timeout = time.Second
+	timeout    = time.Second
+	sendWithin = 5 * time.Second
+	// tooLong is how long an action may take before people read that it takes long.
+	tooLong = 20 * time.Second
 	forever = time.Duration(math.MaxInt64)
 )
 
 // New returns the feature that shows the typing indicator of the channel: from half a second after a turn began, or
-// after its last reply, until the turn ends. Nobody depends on it, so a failed send ends it silently. An indicator
-// that the connector dropped to make room for others does not.
+// after its last reply, until the turn ends. If an action takes longer than 20 seconds, it says so once a turn. Nobody
+// depends on either, so a failed send ends it silently. An indicator that the connector dropped to make room for
+// others does not.
 func New(to turn.Channel) turn.Feature {
 	return turn.Feature{Name: "typing", Step: func(ctx context.Context, t *turn.Turn, name string) (context.Context, func(error)) {
 		switch name {
 		case turn.StepTurn:
-			if t.IsMessage() && mayShow(t) {
-				*shown.Of(t) = start(ctx, t.Activity, to)
+			if t.IsMessage() && mayTell(t) {
+				*shown.Of(t) = start(ctx, t.Activity, to, t.Translate(turn.TakesLong))
+				if !mayShow(t) {
+					(*shown.Of(t)).hold()(forever)
+				}
 			}
 			return ctx, func(error) {
-				(*shown.Of(t)).hold()(forever)
+				(*shown.Of(t)).end()
 				*shown.Of(t) = nil
 			}
 		case turn.StepQuiet:
-			(*shown.Of(t)).hold()(forever)
+			(*shown.Of(t)).end()
 		case turn.StepSend:
 			resume := (*shown.Of(t)).hold()
 			return ctx, func(error) {
@@ -48,6 +56,9 @@ func New(to turn.Channel) turn.Feature {
 				}
 			}
 		}
+		if strings.HasPrefix(name, turn.StepCall) {
+			return ctx, (*shown.Of(t)).call()
+		}
 		return ctx, nil
 	}}
 }
@@ -55,10 +66,13 @@ func New(to turn.Channel) turn.Feature {
 // shown is the indicator of a turn; nil: nobody sees one.
 var shown = turn.NewLocal[*indicator]()
 
-// mayShow reports whether there is somebody to show it to, and nobody else.
+// mayTell reports whether there is somebody to tell that the bot is at work, and nobody else.
+func mayTell(t *turn.Turn) bool { return !turn.RepliesInResponse(t) && turn.PrivateTo(t) == "" }
+
+// mayShow reports whether the channel shows typing there.
 func mayShow(t *turn.Turn) bool {
 	inChannel := t.Activity.Conversation.ConversationType == "channel" // Teams does not show it there
-	return !inChannel && !turn.RepliesInResponse(t) && turn.PrivateTo(t) == ""
+	return !inChannel && mayTell(t)
 }
 
 // indicator is what is shown while a turn is at work.
@@ -67,19 +81,42 @@ type indicator struct {
 	to    turn.Channel
 	ctx   context.Context // the turn's; the timer's function cannot get one as a parameter
 	timer *time.Timer
+	says  string // that an action takes long
 
 	// busy has one token while anything is being sent, so that no indicator follows its reply.
 	// Whoever put it there may touch the fields below.
 	busy  chan struct{}
 	quiet time.Time // send no indicator before this
+	said  bool      // that an action takes long, or nothing is to be said any more
 }
 
-func start(ctx context.Context, about *activity.Activity, to turn.Channel) *indicator {
-	i := &indicator{about: about, to: to, ctx: ctx, busy: make(chan struct{}, 1)}
+func start(ctx context.Context, about *activity.Activity, to turn.Channel, says string) *indicator {
+	i := &indicator{about: about, to: to, ctx: ctx, says: says, busy: make(chan struct{}, 1)}
 	i.busy <- struct{}{}
 	defer func() { <-i.busy }()
 	i.timer = time.AfterFunc(after, i.show)
 	return i
+}
+
+// call says that an action takes long, if it does, and that was not said before.
+func (i *indicator) call() (end func(error)) {
+	if i == nil {
+		return nil
+	}
+	timer := time.AfterFunc(tooLong, func() {
+		i.busy <- struct{}{}
+		defer func() { <-i.busy }()
+		if i.said {
+			return
+		}
+		i.said = true
+		ctx, cancel := context.WithTimeout(i.ctx, sendWithin)
+		defer cancel()
+		if _, err := i.to.Reply(ctx, i.about.Reference(), i.about.ID, i.about.Reply(i.says)); err != nil {
+			zerolog.Ctx(ctx).Debug().Err(err).Msg("could not say that an action takes long")
+		}
+	})
+	return func(error) { timer.Stop() }
 }
 
 func (i *indicator) show() {
@@ -98,6 +135,15 @@ func (i *indicator) show() {
 		return
 	}
 	i.timer.Reset(every)
+}
+
+// end ends all that is shown.
+func (i *indicator) end() {
+	resume := i.hold()
+	if i != nil {
+		i.said = true
+	}
+	resume(forever)
 }
 
 // hold waits for an indicator on its way and sends no more until resume is called, and then none for that time.

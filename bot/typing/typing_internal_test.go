@@ -39,7 +39,7 @@ func (c *slowChannel) Send(ctx context.Context, _ activity.Reference, a *activit
 // begin starts an indicator on a channel that takes that long.
 func begin(t *testing.T, takes time.Duration) (*slowChannel, *indicator) {
 	channel := &slowChannel{takes: takes, began: time.Now()}
-	return channel, start(t.Context(), &activity.Activity{Type: activity.Message, Text: "hi"}, channel)
+	return channel, start(t.Context(), &activity.Activity{Type: activity.Message, Text: "hi"}, channel, "")
 }
 
 // sayOne sends a reply as a turn does.
