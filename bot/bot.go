@@ -144,6 +144,9 @@ type Config struct {
 	Requests bool
 	// TurnTimeout ends a turn, including its current model call and action. 0: 5 minutes.
 	TurnTimeout time.Duration
+	// Burst is how long a message waits for others of the same person that are answered together with it, at most 10
+	// seconds. 0: it does not wait, and only those are answered together that wait behind a running turn.
+	Burst time.Duration
 	// AckTimeout is how long a request waits for its turn before it is acknowledged, for tests and
 	// consoles. 0: no wait, a turn is acknowledged once it is saved.
 	AckTimeout time.Duration
@@ -275,6 +278,7 @@ type Bot struct {
 // Limits of a [Config], which settings have, too.
 const (
 	maxHistory  = 100
+	maxBurst    = 10 * time.Second
 	maxApproval = 720 * time.Hour
 )
 
@@ -300,6 +304,7 @@ func New(cfg Config) (*Bot, error) {
 		value int64
 	}{
 		{"TurnTimeout", int64(cfg.TurnTimeout)},
+		{"Burst", int64(cfg.Burst)},
 		{"AckTimeout", int64(cfg.AckTimeout)},
 		{"Lease", int64(cfg.Lease)},
 		{"Patience", int64(cfg.Patience)},
@@ -326,6 +331,9 @@ func New(cfg Config) (*Bot, error) {
 	}
 	if p := cfg.UploadPiece; p < 0 || p > 60<<20 || p%uploadStep != 0 {
 		faults = append(faults, fmt.Errorf("UploadPiece: %d bytes are not a multiple of %d, up to 60 MiB", p, uploadStep))
+	}
+	if cfg.Burst > maxBurst {
+		faults = append(faults, fmt.Errorf("Burst: %v is more than %v", cfg.Burst, maxBurst))
 	}
 	if cfg.HistoryTurns > maxHistory {
 		faults = append(faults, fmt.Errorf("HistoryTurns: %d is more than %d", cfg.HistoryTurns, maxHistory))
@@ -449,7 +457,7 @@ func New(cfg Config) (*Bot, error) {
 	}
 	engine, err := turn.New(turn.Config{
 		Actions: cfg.Actions, Planner: cfg.Planner, Store: cfg.Store, Channel: cfg.Channel,
-		Handler: b.handler, Plans: b.plans, Notice: b.routes.notice, OwnAnswer: func(t *Turn, said string) turn.Answer { return failedInvoke(b, t, said) }, Unread: b.unread, Clicked: decidedClick,
+		Handler: b.handler, Plans: b.plans, Burst: b.cfg.Burst, Notice: b.routes.notice, OwnAnswer: func(t *Turn, said string) turn.Answer { return failedInvoke(b, t, said) }, Unread: b.unread, Clicked: decidedClick,
 		Features: features, Policy: cfg.Policy,
 		TurnTimeout: cfg.TurnTimeout, Lease: cfg.Lease, Patience: cfg.Patience,
 		MaxSteps: cfg.MaxSteps, MaxSameCalls: cfg.MaxSameCalls, MaxTurns: cfg.MaxTurns,

@@ -117,6 +117,50 @@ func TestBurst(t *testing.T) {
 	}
 }
 
+// TestAMessageWaitsForItsBurst where a setting says so: all is one turn, also if the process dies meanwhile or the last
+// ones come to another replica. What is no question does not wait.
+func TestAMessageWaitsForItsBurst(t *testing.T) {
+	waits := func(c *bot.Config) { c.Burst = time.Second }
+	t.Run("all together", func(t *testing.T) {
+		bursting(t, func(t *testing.T, kit *bottest.Kit) {
+			mia, ben := kit.Personal("Mia"), kit.Personal("Ben")
+			began := time.Now()
+			for i, text := range []string{"hey", "quick question", "how do I reset my password?"} {
+				mia.On(1 + i%2).Say(text)
+				time.Sleep(200 * time.Millisecond)
+			}
+			ben.Say("help")
+			ben.Next()
+			if is := time.Since(began); is > time.Second {
+				t.Errorf("help waited %v", is)
+			}
+			mia.Expect("On: hey, quick question, how do I reset my password?")
+			if is := time.Since(began); is > time.Second+thinking+thinking/2 {
+				t.Errorf("the answer came after %v", is)
+			}
+			sayAll(mia, "one", "two")
+			mia.Expect("On: one, two")
+			time.Sleep(time.Minute)
+			mia.Say("three")
+			mia.Expect("On: three")
+			mia.ExpectNothing()
+		}, waits)
+	})
+	t.Run("under a kill", func(t *testing.T) {
+		bursting(t, func(t *testing.T, kit *bottest.Kit) {
+			mia := kit.Personal("Mia")
+			mia.Say("one")
+			time.Sleep(500 * time.Millisecond)
+			mia.Say("two")
+			kit.Kill(1)
+			mia.On(2).Say("three")
+			mia.Expect("On: one")
+			mia.Expect("On: two, three")
+			mia.ExpectNothing()
+		}, waits)
+	})
+}
+
 // TestWhatJoinsNot: each is a turn of its own, and nothing joins across it.
 func TestWhatJoinsNot(t *testing.T) {
 	message := func(text string, over ...any) map[string]any {

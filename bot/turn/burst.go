@@ -24,15 +24,20 @@ const (
 )
 
 // joinBurst has the messages join that follow the one at the head directly and belong to it. t is the turn of that one,
-// which has not begun. If joined, the lease has another record.
+// which has not begun; if bursts have time to come, it waits for them. If joined, the lease has another record.
 func joinBurst(ctx context.Context, t *Turn, lease *inbox.Lease) (joined bool, err error) {
 	e := t.engine
-	if !t.IsMessage() {
+	if !t.IsMessage() || t.secret != "" {
 		return false, nil
+	}
+	left := e.cfg.Burst - time.Since(t.rec.Accepted)
+	waits := left > 0 && mayJoin(t)
+	if waits {
+		wait(ctx, min(left, e.cfg.Burst), nil) // the clock of who accepted it may be ahead
 	}
 	ctx, cancel := context.WithTimeout(ctx, claimWithin)
 	defer cancel()
-	following, err := lease.Following(ctx, maxBurst-1)
+	following, err := lease.Following(ctx, maxBurst-1, waits)
 	if err != nil || len(following) == 0 || !mayJoin(t) {
 		return false, err
 	}

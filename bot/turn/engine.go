@@ -100,6 +100,9 @@ type Config struct {
 	Handler func(t *Turn) Handler
 	// Plans reports whether all that Handler does with a message is to plan, so that it may join others. nil: none may.
 	Plans func(t *Turn) bool
+	// Burst is how long a message waits for others that join it. 0: it does not wait, and only those join that wait behind
+	// another turn.
+	Burst time.Duration
 	// Notice returns the handler of that name for notices with Run, or nil if there is none.
 	Notice func(name string) Handler
 	// OwnAnswer answers an invoke that failed. said is safe to show.
@@ -318,26 +321,27 @@ func (e *Engine) moveHead(lease *inbox.Lease, t *Turn) (more bool) {
 		return buryRecord(ctx, e, lease, lostTooOften(n), nil)
 	}
 	fault := error(nil)
-	if t == nil {
+	queued := t == nil
+	if queued {
 		t, fault = openTurn(e, lease)
-		if fault == nil && n == 0 {
-			joined, err := joinBurst(ctx, t, lease)
-			if err != nil {
-				e.cfg.Log.Warn().Err(err).Stringer("queue", lease.Queue()).Msg("could not take the messages of a burst together")
-				releaseQueue(e, lease, afterOutage) // whether they joined, the next owner sees
-				return false
-			}
-			if joined {
-				t, fault = openTurn(e, lease)
-			}
-		}
-		switch {
-		case errors.Is(fault, errNewer) && e.newer.mayCome(lease.ID(), e.cfg.Lease):
-			leaveToNewer(e, lease)
+	}
+	if fault == nil && n == 0 && (queued || e.cfg.Burst > 0) {
+		joined, err := joinBurst(ctx, t, lease)
+		if err != nil {
+			e.cfg.Log.Warn().Err(err).Stringer("queue", lease.Queue()).Msg("could not take the messages of a burst together")
+			releaseQueue(e, lease, afterOutage) // whether they joined, the next owner sees
 			return false
-		case t == nil:
-			return buryRecord(ctx, e, lease, fault.Error(), nil)
 		}
+		if joined {
+			t, fault = openTurn(e, lease)
+		}
+	}
+	switch {
+	case errors.Is(fault, errNewer) && e.newer.mayCome(lease.ID(), e.cfg.Lease):
+		leaveToNewer(e, lease)
+		return false
+	case t == nil:
+		return buryRecord(ctx, e, lease, fault.Error(), nil)
 	}
 	if kept, ok := e.secrets.LoadAndDelete(t.rec.ID); ok && t.secret == "" {
 		t.secret, _ = kept.(string)

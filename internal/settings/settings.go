@@ -145,6 +145,7 @@ type Settings struct {
 	AuditKeep        time.Duration `env:"BOT_AUDIT_KEEP" else:"no audit" needs:"REDIS_URL,BOT_DATA_DIR" help:"how long bot audit keeps approvals and action calls with effects, such as 720h"`
 	TurnsKeep        time.Duration `env:"BOT_TURNS_KEEP" else:"they are not kept" help:"how long bot turns find can tell when a turn was, for whom and how it ended, without content, such as 168h; at most 100,000 turns"`
 
+	Burst        time.Duration `env:"BOT_BURST" else:"it does not wait" help:"how long a message waits for others of the same person, to answer them together, such as 1s, at most 10s"`
 	TurnTimeout  time.Duration `env:"BOT_TURN_TIMEOUT" default:"5m" help:"how long one turn may take"`
 	DrainTimeout time.Duration `env:"BOT_DRAIN_TIMEOUT" default:"20s" help:"how long stopping may take, turns included"`
 	LogLevel     string        `env:"BOT_LOG_LEVEL" oneof:"trace,debug,info,warn,error,disabled" else:"info" help:"trace, debug, info, warn, error or disabled"`
@@ -799,6 +800,9 @@ func (s *Settings) Check() error {
 	}
 	if _, err := time.Parse("15:04", s.ApprovalReminder); s.ApprovalReminder != "" && err != nil {
 		f.add("BOT_APPROVAL_REMINDER", "%q is no time of day such as 09:00", s.ApprovalReminder)
+	}
+	if s.Burst < 0 || s.Burst > 10*time.Second {
+		f.add("BOT_BURST", "%s is not between 0s and 10s", s.Burst)
 	}
 	if s.ApprovalTimeout > 720*time.Hour {
 		f.add("BOT_APPROVAL_TIMEOUT", "%s is longer than state is kept, which is 720h", s.ApprovalTimeout)

@@ -497,13 +497,13 @@ func TestJoin(t *testing.T) {
 	setup(t, func(t *testing.T, b *bundle) {
 		all := []inbox.Entry{b.entry("1"), b.entry("2"), b.entry("3"), b.entry("4")}
 		l := b.take(all[0])
-		if following, err := l.Following(t.Context(), 9); len(following) > 0 || err != nil {
+		if following, err := l.Following(t.Context(), 9, false); len(following) > 0 || err != nil {
 			t.Errorf("%+v follow, %v", following, err)
 		}
 		for _, e := range all[1:] {
 			b.accept(e)
 		}
-		following, err := l.Following(t.Context(), 2)
+		following, err := l.Following(t.Context(), 2, false)
 		if err != nil || len(following) != 2 || following[0].ID != all[1].ID || string(following[1].Record) != "3" {
 			t.Errorf("%+v follow, %v", following, err)
 		}

@@ -390,10 +390,10 @@ func (l *Lease) Release(ctx context.Context, after time.Duration) error {
 }
 
 // Following reads the records that stand directly behind the one at the head, at most that many, in order: ID and
-// Record are set. It asks Redis only if Finish or Wait has not just said that there are none.
-func (l *Lease) Following(ctx context.Context, most int) (all []Entry, err error) {
+// Record are set. If Finish or Wait has said that there are none, it asks Redis only with again.
+func (l *Lease) Following(ctx context.Context, most int, again bool) (all []Entry, err error) {
 	const doing = "read what follows a record"
-	if l.alone {
+	if l.alone && !again {
 		return nil, nil
 	}
 	queue := rdb.Plain("lrange", at(l.queue, "queue"), 0, most)
