@@ -40,6 +40,7 @@ type approval struct {
 	Expires   time.Time      `json:"expires"`
 	Remind    time.Time      `json:"remind,omitzero"`    // when people are reminded next; zero: never
 	CardID    string         `json:"card,omitempty"`     // id of the message that asks
+	Clicked   []string       `json:"clicked,omitempty"`  // ids of others that ask, too: such as one that was sent again after a crash
 	Decision  *decision      `json:"decision,omitempty"` // nil: none yet, or it expired
 
 	// Quorum is how many people have to approve; 0: one. If it is more, Deciders has the approvers and Approvers has
@@ -280,13 +281,14 @@ func (a *approval) redraw(ctx context.Context, t *turn.Turn, card activity.Card)
 	if !t.ShowsCards() {
 		return
 	}
-	cards := []string{a.CardID}
+	cards := append([]string{a.CardID}, a.Clicked...)
 	for _, one := range state.Peek[approvals](t.Conversation).Elsewhere {
 		if one.ID == a.ID {
 			cards = append(cards, one.Again...)
 		}
 	}
-	for _, id := range cards {
+	slices.Sort(cards)
+	for _, id := range slices.Compact(cards) {
 		m := a.toAsker(t, "")
 		m.Attachments = []activity.Attachment{card.Attachment()}
 		turn.Redraw(ctx, t, id, m)
@@ -346,7 +348,8 @@ func (a *approval) Decide(v view, c click, now time.Time) (refusal string) {
 	case now.After(a.Expires):
 		return v.Say(tooLate)
 	case sends && a.held() && c.by.ID != "" && c.by.ID == v.Asker.ID:
-		a.Agreed, a.Why, a.CardID = true, c.why(), cmp.Or(c.card, a.CardID)
+		a.Agreed, a.Why = true, c.why()
+		a.clicked(c.card)
 		return ""
 	case sends && !a.held() && c.by.ID == v.Asker.ID:
 		return v.Say("I've already asked them.")
@@ -361,7 +364,7 @@ func (a *approval) Decide(v view, c click, now time.Time) (refusal string) {
 		By: cmp.Or(c.by.Name, c.by.ID), At: now.UTC().Truncate(time.Second), Click: c.activity,
 	}
 	if c.here {
-		a.CardID = cmp.Or(c.card, a.CardID)
+		a.clicked(c.card)
 	}
 	if agrees {
 		a.Changed.Agreed = true
@@ -386,6 +389,14 @@ func (a *approval) Decide(v view, c click, now time.Time) (refusal string) {
 	}
 	a.Decision = &d
 	return ""
+}
+
+// clicked notes a card that somebody clicked in the conversation of the turn, so that it ends with the others.
+func (a *approval) clicked(card string) {
+	a.CardID = cmp.Or(a.CardID, card)
+	if card != "" && card != a.CardID && !slices.Contains(a.Clicked, card) {
+		a.Clicked = newest(append(a.Clicked, card), maxAgain)
+	}
 }
 
 // agreed reports whether as many have approved it as have to: of what somebody changed not that person alone, unless it

@@ -266,7 +266,9 @@ func (a *approval) send(
 }
 
 // elsewhere takes away what is only for the conversation of the turn.
-func (a *approval) elsewhere() { a.Approvers, a.Deciders, a.Sent, a.Alone = nil, nil, nil, false }
+func (a *approval) elsewhere() {
+	a.Approvers, a.Deciders, a.Sent, a.Clicked, a.Alone = nil, nil, nil, nil, false
+}
 
 // close says in all chats elsewhere how it ended.
 func (a *approval) close(ctx context.Context, t *turn.Turn, of *activity.Activity) error {
