@@ -195,6 +195,33 @@ func TestTakenBack(t *testing.T) {
 	})
 }
 
+// TestStopBetweenTwoApprovals takes it back also while the bot tells of the first one.
+func TestStopBetweenTwoApprovals(t *testing.T) {
+	t.Parallel()
+	config, ordered := laptops(actions.Approval{Approvers: []string{"aad-Ben", "aad-Carla"}, Quorum: 2})
+	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+		mia, ben, carla := kit.Personal("Mia"), kit.Personal("Ben"), kit.Personal("Carla")
+		kit.Model.Says(orderTwo)
+		mia.Say("order two laptops")
+		agree(t, mia, "Ben, Carla")
+		step := "Ben approved this. It needs 2 approvals."
+		told, release := kit.Connector.Holds(step)
+		ben.ExpectCard("It needs 2 approvals.").Press("Approve")
+		<-told
+		mia.Say("/stop")
+		time.Sleep(time.Second)
+		close(release)
+		mia.Expect(step)
+		mia.Expect("OK, I won't do this: Order.")
+		if got := carla.ExpectCard("It needs 2 approvals.").Press("Approve").Shown(); !strings.Contains(got, "Taken back by Mia") {
+			t.Errorf("Carla reads %q", got)
+		}
+		if *ordered != 0 {
+			t.Errorf("%d ordered", *ordered)
+		}
+	})
+}
+
 // TestCardThatCameTwice: a click on the first of two cards, of which the bot knows only the second, ends both.
 func TestCardThatCameTwice(t *testing.T) {
 	t.Parallel()

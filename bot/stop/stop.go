@@ -130,16 +130,27 @@ func end(ctx context.Context, t *turn.Turn, w *turn.Waiting) error {
 	return err
 }
 
-// await waits for the turns to end, and tells the person if one takes longer. It reports whether one of them tells them
-// that it stopped: those that were about to end have not.
+// await waits for the turns to end, and tells the person if one takes longer. One that was about to wait for a person
+// ends, too. It reports whether one of them tells them that it stopped: those that were about to end have not.
 func await(ctx context.Context, t *turn.Turn, turns []string) (tells bool, err error) {
 	for until := time.Now().Add(endsWithin); ; {
 		all, err := turn.Unfinished(ctx, t)
 		if err != nil {
 			return false, err
 		}
-		if !slices.ContainsFunc(all, func(w *turn.Waiting) bool { return runs(w) && slices.Contains(turns, w.Turn) }) {
-			return turn.Halted(ctx, t, turns...)
+		all = slices.DeleteFunc(all, func(w *turn.Waiting) bool { return !slices.Contains(turns, w.Turn) })
+		if len(all) == 0 {
+			halted, err := turn.Halted(ctx, t, turns...)
+			return tells || halted, err
+		}
+		for _, w := range all {
+			if runs(w) {
+				continue
+			}
+			if err := end(ctx, t, w); err != nil {
+				return false, err
+			}
+			tells = true
 		}
 		if !time.Now().Before(until) {
 			return true, t.Tell(ctx, t.Translate("I'll stop as soon as the step that runs now is done. I can't interrupt it."))
