@@ -133,6 +133,7 @@ func TestAuditIsVerified(t *testing.T) {
 			z[strings.Replace(l[2], "approved", "expired", 1)] = z[l[2]] + 0.5
 		}, "", "Entry 4 "},
 		"added, no hash":   {func(z map[string]float64, l []string) { z["{}"] = z[l[2]] + 0.5 }, "", "Entry 4 does not follow the one before it:\n{}\n"},
+		"added, empty":     {func(z map[string]float64, l []string) { z[""] = z[l[2]] + 0.5 }, "", "Entry 4 "},
 		"in another order": {func(z map[string]float64, l []string) { z[l[1]], z[l[2]] = z[l[2]], z[l[1]] }, "", "Entry 2 "},
 		"before --since":   {func(z map[string]float64, l []string) { delete(z, l[2]) }, "--since=150s", ""},
 		"the oldest went":  {func(z map[string]float64, l []string) { delete(z, l[0]) }, "", ""},

@@ -758,31 +758,34 @@ func (s *Store) Append(ctx context.Context, log string, keep time.Duration, most
 
 // Lines passes the lines of a log since then to each, oldest first, until each returns an error.
 func (s *Store) Lines(ctx context.Context, log string, since time.Time, each func(Line) error) error {
-	last, chained := "", false // the line before as it is stored
+	last, read, chained := "", false, false // the line before as it is stored, if one was read
 	for first := 0; ; {
 		c := rdb.Plain("zrangebyscore", logKey(log), since.UnixMicro(), "+inf", "limit", first, linesBatch)
 		if err := s.try(ctx, "read a log", c); err != nil {
 			return err
 		}
 		texts := c.List().Texts()
-		at := slices.Index(texts, last)
+		at := -1
+		if read { // somebody else may have put an empty line there
+			at = slices.Index(texts, last)
+		}
 		if at < 0 && first > 0 { // lines went early while this reads: it is further ahead
 			first = max(0, first-linesBatch/2)
 			continue
 		}
 		if at < 0 { // the first lines, or it is gone, too
-			last, chained = "", false
+			read, chained = false, false
 		}
 		for _, text := range texts[at+1:] {
 			line := Line{Text: text}
 			if before, rest, ok := strings.Cut(text, " "); ok && len(before) == 2*sha256.Size {
 				line.Before, line.Text = before, rest
 			}
-			line.Broken = last != "" && line.Before != hexHash(last) && (line.Before != "" || chained)
+			line.Broken = read && line.Before != hexHash(last) && (line.Before != "" || chained)
 			if err := each(line); err != nil {
 				return err
 			}
-			last, chained = text, line.Before != ""
+			last, read, chained = text, true, line.Before != ""
 		}
 		if len(texts) < linesBatch {
 			return nil

@@ -7,6 +7,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -85,7 +86,7 @@ var errFault = errors.New("an entry does not fit")
 func Verify(ctx context.Context, store *state.Store, since time.Time) (c Chain, err error) {
 	err = store.Lines(ctx, logName, since, func(line state.Line) error {
 		if line.Broken {
-			c.Fault = line.Text
+			c.Fault = cmp.Or(line.Text, "(empty)")
 			return errFault
 		}
 		c.Entries++
