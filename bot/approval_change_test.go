@@ -131,13 +131,15 @@ func TestWrongChanges(t *testing.T) {
 		card := ben.ExpectCard("Approve")
 		for value, want := range map[string]string{
 			"two": "Count has to be a number.", "1.5": "Count has to be a whole number.", "1e400": "Count has to be a number.",
-			"99999999999999999999": "It can't be changed like this.",
+			"99999999999999999999": "It can't be changed like this.", "": "Please fill in Count.",
 		} {
 			expectShown(t, card.Press("Approve", "change:count", value), want)
 		}
 		id := regexp.MustCompile(`"approval":"([^"]+)"`).FindStringSubmatch(card.Card())[1]
 		ben.Say("/approve " + id + " color=red")
 		ben.Expect("`color` can't be changed.")
+		ben.Say("/approve " + id + " count=")
+		ben.Expect("Please fill in Count.")
 		mia.Say("/approve " + id + " count=1")
 		mia.Expect("You can't decide this. Nothing was done.")
 		if *ordered != 0 || len(liveCards(kit)) != 2 {

@@ -83,6 +83,45 @@ func TestRemindedHere(t *testing.T) {
 	})
 }
 
+// TestRemindedOfAChange: of what an approver has changed the person who asked is reminded, who finds it in /approvals, and
+// nobody who has approved it.
+func TestRemindedOfAChange(t *testing.T) {
+	t.Parallel()
+	for quorum := range 3 {
+		t.Run(fmt.Sprint("quorum ", quorum), func(t *testing.T) {
+			t.Parallel()
+			config, ordered := reminding(actions.Approval{
+				Approvers: []string{"aad-Ben", "aad-Carla"}, Quorum: quorum, Change: []string{"count"}, Within: 40 * time.Hour,
+			})
+			bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+				mia, ben, carla := kit.Personal("Mia"), kit.Personal("Ben"), kit.Personal("Carla")
+				kit.Model.Says(orderTwo, plan(say("One is on its way.")))
+				mia.Say("order two laptops")
+				agree(t, mia, "Ben, Carla")
+				carla.ExpectCard("Approve")
+				ben.ExpectCard("Approve").Press("Approve", "change:count", "1")
+				mia.ExpectMatch("^Ben changed this: `Count: 2 → 1`.")
+				carla.Expect("What you are asked to approve was changed. Please look at it again.")
+				time.Sleep(10 * time.Hour)
+				carla.Expect(waitsForYou)
+				ben.ExpectNothing()
+				if quorum > 1 {
+					mia.ExpectNothing()
+					carla.Approve()
+				} else {
+					mia.Expect(waitsForYou)
+					mia.Say("/approvals")
+					mia.ExpectCard("Ben changed this: Count: 2 → 1.").Press("Approve")
+				}
+				mia.Expect("One is on its way.")
+				if *ordered != 1 || len(liveCards(kit)) > 0 {
+					t.Errorf("%d ordered, cards %v", *ordered, liveCards(kit))
+				}
+			})
+		})
+	}
+}
+
 // TestNotRemindedBeforeSend: nobody but Mia knows of what she asked in private.
 func TestNotRemindedBeforeSend(t *testing.T) {
 	t.Parallel()

@@ -84,7 +84,8 @@ type decision struct {
 	Always    bool      `json:"always,omitzero"`    // never ask about the same call again
 	Withdrawn bool      `json:"withdrawn,omitzero"` // by who asked
 	By        string    `json:"by,omitempty"`
-	ID        string    `json:"id,omitempty"` // of the account, if it is one of several
+	ID        string    `json:"id,omitempty"`   // of the account, if it is one of several
+	User      string    `json:"user,omitempty"` // its aadObjectId, then
 	At        time.Time `json:"at"`
 	Click     string    `json:"click,omitempty"` // the activity that decided
 }
@@ -370,7 +371,7 @@ func (a *approval) Decide(v view, c click, now time.Time) (refusal string) {
 		a.Changed.Agreed = true
 	}
 	if approved && (a.Quorum > 1 || a.Changed != nil) {
-		d.ID = c.by.ID
+		d.ID, d.User = c.by.ID, c.by.AadObjectID
 		if !agrees {
 			a.Votes = append(a.Votes, d)
 		}
@@ -689,6 +690,7 @@ func (a *approval) fields(v view) (all []actions.Field) {
 			continue
 		}
 		f.Default = entities[name]
+		f.Required = f.Default != nil && f.Default != "" // an empty input does not approve the call as it was
 		all = append(all, f)
 	}
 	return all

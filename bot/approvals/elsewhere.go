@@ -407,7 +407,7 @@ func Inbox(ctx context.Context, t *turn.Turn) error {
 			own := w.Asked.From.ID == t.Activity.From.ID
 			decides := a.MayDecide(t.Activity.From, v.Asker, conversationOf(t.Activity))
 			switch {
-			case in == here && (decides || own && a.held()):
+			case in == here && (decides || own && (a.held() || a.asksAgain())):
 				ask, again = append(ask, a.question(t, v, "")), append(again, asked{ID: a.ID, In: in})
 			case decides:
 				copied := *a
@@ -515,6 +515,10 @@ func (a *approval) goOn(ctx context.Context, t *turn.Turn) (turn.Next, error) {
 // remind reminds those who may decide: once a day in each chat, however many approvals wait there.
 func (a *approval) remind(ctx context.Context, t *turn.Turn) (turn.Next, error) {
 	for _, s := range a.Sent {
+		agreed := func(d decision) bool { return s.To == d.ID || strings.EqualFold(s.To, d.User) }
+		if slices.ContainsFunc(a.Votes, agreed) { // it waits for others
+			continue
+		}
 		_, err := a.send(ctx, t, t.Activity, actions.Recipient{Conversation: s.Conversation}, s.To, reminder+a.Remind.Format(time.DateOnly))
 		if errors.Is(err, state.ErrUnavailable) || ctx.Err() != nil {
 			return turn.Next{}, err
@@ -529,7 +533,7 @@ func (a *approval) remind(ctx context.Context, t *turn.Turn) (turn.Next, error) 
 	}
 	a.Remind = a.of.reminderAfter(last, t.Activity.Zone())
 	said := ""
-	if !a.Alone {
+	if !a.Alone || a.asksAgain() {
 		said = state.Of[approvals](t.Conversation).remindsHere(t)
 	}
 	return a.waitOn(t, said)
