@@ -596,7 +596,12 @@ func (r *Reply) deliverOnce(ctx context.Context, t *Turn, queue state.Key) error
 	case errors.Is(err, inbox.ErrNoRecord) && found:
 		return errNotYet
 	case errors.Is(err, inbox.ErrNoRecord):
-		return r.past(ctx, t, queue, running > 0)
+		all, err := e.inbox.Records(ctx, queue)
+		if err != nil {
+			return err
+		}
+		_, there := all[w.Turn] // somebody else may have woken it just now, and it will wait again
+		return r.past(ctx, t, queue, running > 0 || there)
 	case err != nil:
 		return err
 	case !ours:
