@@ -124,7 +124,7 @@ func (c verify) Run(ctx context.Context, p *app.Program) error {
 		return cli.SilentError{Code: cli.ExitFailed}
 	}
 	if chain.Loose > 0 {
-		fmt.Fprintf(p.Out(), "The oldest %d have no hash: an earlier release wrote them.\n", chain.Loose)
+		fmt.Fprintf(p.Out(), "The oldest %d have no hash, like those of earlier releases.\n", chain.Loose)
 	}
 	_, err = fmt.Fprintf(p.Out(), "Each of %s follows the one before it.\n", turnview.Count(chain.Entries, "audit line"))
 	return err

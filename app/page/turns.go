@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/planbot-go/planbot/app/internal/turnlog"
+	"github.com/planbot-go/planbot/internal/markdown"
 	"github.com/planbot-go/planbot/prompts"
 )
 
@@ -168,16 +169,19 @@ func (v *turnView) notDone() string {
 // variable is a variable in the text of a SAY.
 var variable = regexp.MustCompile(`\$\{?[\pL_][\pL\pN_.\[\]]*\}?`)
 
+// bare is a text without what breaks its markup.
+func bare(text string) string { return strings.ReplaceAll(text, "\u200b", "") }
+
 // said finds what became of the text of a SAY among what was sent.
 func (v *turnView) said(number int, c turnlog.PlanCommand) step {
 	s := step{Number: number, Kind: c.Kind, Planned: c.Response, Result: "not sent"}
 	literal := variable.Split(c.Response, -1)
 	for i, one := range literal {
-		literal[i] = regexp.QuoteMeta(strings.TrimSpace(one))
+		literal[i] = regexp.QuoteMeta(bare(markdown.Tame(strings.TrimSpace(one), nil)))
 	}
 	form := regexp.MustCompile(`(?s)` + strings.Join(literal, `.*?`) + either(literal[len(literal)-1] == "", `.*`, ""))
 	for _, sent := range v.Sent {
-		text := form.FindString(sent.Text)
+		text := form.FindString(bare(sent.Text))
 		if text == "" || len(sent.Activity) == 0 {
 			continue
 		}

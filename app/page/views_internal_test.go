@@ -7,6 +7,7 @@ import (
 	g "maragu.dev/gomponents"
 
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/app/internal/turnlog"
 	"github.com/planbot-go/planbot/internal/testing/markuptest"
 )
 
@@ -108,4 +109,15 @@ func TestMarkupStaysText(t *testing.T) {
 	checkView(t, "parked", (*Page).parkedPage)
 	checkView(t, "drop", (*Page).dropPage)
 	checkView(t, "evals", func(_ *Page, v evalsView) g.Node { return v.html() })
+}
+
+// TestWhatWasSent is found among the messages, also where a text that would be markup was broken.
+func TestWhatWasSent(t *testing.T) {
+	t.Parallel()
+	for sent, want := range map[string]string{"x <\u200bb>y for Mia": "sent", "x y for Mia": "not sent"} {
+		v := &turnView{Record: turnlog.Record{Sent: []turnlog.Sent{{Text: sent, Activity: []byte(`{}`)}}}}
+		if got := v.said(1, turnlog.PlanCommand{Kind: "SAY", Response: "x <b>y for $name"}); got.Result != want {
+			t.Errorf("%q is %s, want %s", sent, got.Result, want)
+		}
+	}
 }
