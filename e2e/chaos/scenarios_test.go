@@ -47,6 +47,7 @@ func TestMoreWorlds(t *testing.T) {
 		"ManyQuickMessages": manyQuickMessages,
 		"Upgrade":           upgrade,
 		"UpgradeApproval":   upgradeApproval,
+		"Approvals":         approvalsOfOthers,
 		"KilledStreams":     killedStreams,
 		"RestoredBackup":    restoredBackup,
 	} {

@@ -3,7 +3,6 @@
 package chaos_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"net/http"
 	"os"
@@ -77,18 +76,9 @@ func (w *world) tell(to *replica, id, text string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, to.address(), bytes.NewReader(body))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := w.client.Do(req)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	_ = resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		w.t.Fatalf("%s was answered with %s", text, resp.Status)
+	status, _, err := w.post(to, body)
+	if err != nil || status != http.StatusOK {
+		w.t.Fatalf("%s was answered with %d, %v", text, status, err)
 	}
 }
 

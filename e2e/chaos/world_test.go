@@ -4,6 +4,7 @@ package chaos_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
@@ -18,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/planbot-go/planbot/internal/builtbot"
 )
 
 var (
@@ -55,8 +58,10 @@ type world struct {
 type circumstances struct {
 	thinks [2]time.Duration // the model, at least and at most
 	env    []string         // more settings of the bots
-	// screens are in place of the channel and the model; nil: they are not.
+	// screens are in place of the channel and, unless model says otherwise, of the model; nil: they are not.
 	screens *screens
+	model   http.Handler
+	bot     *builtbot.Bot // nil: the one that all tests try
 }
 
 const replicas = 3
@@ -67,7 +72,7 @@ const tenant = "11111111-1111-4111-8111-111111111111"
 // newWorld starts a world of its own, which ends with the test.
 func newWorld(t *testing.T, c circumstances) *world {
 	t.Helper()
-	bin, err := built.Path()
+	bin, err := cmp.Or(c.bot, built).Path()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,6 +89,7 @@ func newWorld(t *testing.T, c circumstances) *world {
 	if c.screens != nil {
 		w.apart = true
 		connector, answers = c.screens.begin(t, w.record, chosen)
+		answers = cmp.Or(c.model, answers)
 	}
 	w.channel = newChannel(t, w.record, connector)
 	w.model = newModel(t, w.record, c.thinks[0], c.thinks[1], answers)
@@ -162,27 +168,34 @@ func person(talk int) object {
 
 // deliver posts the message to a replica, once.
 func (w *world) deliver(to *replica, d *delivery) bool {
+	status, _, err := w.post(to, w.activity(d))
+	switch {
+	case err != nil:
+		w.failed(d, failure{why: err.Error()})
+	case status != http.StatusOK:
+		w.failed(d, failure{status: status})
+	default:
+		w.acknowledged(d)
+	}
+	return err == nil && status == http.StatusOK
+}
+
+// post sends an activity to a replica as the channel does.
+func (w *world) post(to *replica, activity []byte) (status int, answer []byte, err error) {
 	ctx, cancel := context.WithTimeout(w.t.Context(), aside)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.address(), bytes.NewReader(w.activity(d)))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.address(), bytes.NewReader(activity))
 	if err != nil {
-		w.failed(d, failure{why: err.Error()})
-		return false
+		return 0, nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := w.client.Do(req)
 	if err != nil {
-		w.failed(d, failure{why: err.Error()})
-		return false
+		return 0, nil, err
 	}
 	defer resp.Body.Close()
-	_, _ = io.Copy(io.Discard, resp.Body) // a 200 is a 200
-	if resp.StatusCode != http.StatusOK {
-		w.failed(d, failure{status: resp.StatusCode})
-		return false
-	}
-	w.acknowledged(d)
-	return true
+	answer, _ = io.ReadAll(resp.Body) // a 200 is a 200
+	return resp.StatusCode, answer, nil
 }
 
 // send delivers the message to one replica after another until one takes it, as

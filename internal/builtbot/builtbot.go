@@ -36,6 +36,24 @@ func New(root string) *Bot {
 // Changed is New of a bot in whose file, seen from root, the text old is another one. BOT_BIN does
 // not count.
 func Changed(root, file, old, other string) *Bot {
+	return replaced(root, file, func(text string) (string, error) {
+		if strings.Count(text, old) != 1 {
+			return "", fmt.Errorf("%s does not have %q once", file, old)
+		}
+		return strings.Replace(text, old, other, 1), nil
+	})
+}
+
+// Other is New of a bot with that main file, seen from the test's folder. BOT_BIN does not count.
+func Other(root, main string) *Bot {
+	return replaced(root, "cmd/bot/main.go", func(string) (string, error) {
+		text, err := os.ReadFile(main)
+		return string(text), err
+	})
+}
+
+// replaced is New of a bot with another text in a file.
+func replaced(root, file string, change func(text string) (string, error)) *Bot {
 	return &Bot{sync.OnceValues(func() (string, error) {
 		dir, err := os.MkdirTemp("", "planbot")
 		if err != nil {
@@ -47,15 +65,16 @@ func Changed(root, file, old, other string) *Bot {
 			return "", err
 		}
 		text, err := os.ReadFile(name)
-		if err == nil && strings.Count(string(text), old) != 1 {
-			err = fmt.Errorf("%s does not have %q once", file, old)
+		if err != nil {
+			return "", err
 		}
+		other, err := change(string(text))
 		if err != nil {
 			return "", err
 		}
 		changed, overlay := filepath.Join(dir, "changed"), filepath.Join(dir, "overlay.json")
 		replace, err := json.Marshal(map[string]any{"Replace": map[string]string{name: changed}})
-		err = errors.Join(err, os.WriteFile(changed, []byte(strings.Replace(string(text), old, other, 1)), 0o600), os.WriteFile(overlay, replace, 0o600))
+		err = errors.Join(err, os.WriteFile(changed, []byte(other), 0o600), os.WriteFile(overlay, replace, 0o600))
 		if err != nil {
 			return "", err
 		}
