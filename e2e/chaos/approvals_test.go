@@ -220,9 +220,13 @@ func (o *office) presses(k key, who, where, title string, at int) {
 		if title == "/stop" {
 			click["id"] = "stop-" + k.String() // the channel sends it again
 		}
-		status, answer, err := o.post(o.replicas[(k.n+at+tries)%replicas], []byte(written(click)))
+		to := o.replicas[(k.n+at+tries)%replicas]
+		status, answer, err := o.post(to, []byte(written(click)))
 		var inner struct{ StatusCode int }
 		_ = json.Unmarshal(answer, &inner) // a message has none
+		if strings.Contains(string(answer), "no longer waiting") {
+			o.t.Errorf("%s presses %s of %s, and reads that nobody waits for that", who, title, k)
+		}
 		return err == nil && status == http.StatusOK && inner.StatusCode < http.StatusInternalServerError
 	})
 	if !said {

@@ -5,7 +5,8 @@
 // and restarted, the channel's connector and Redis go away; everything that was
 // seen is then held against what was promised. Some of the people read answers
 // while they are written, in messages that grow: each is to end as the reply of
-// the plan that ran, once.
+// the plan that ran, once. Others decide about approvals, at the same time: each is
+// to have one outcome, and what runs enough approvals.
 //
 // The tests need Linux and redis-server. Without redis-server they are skipped,
 // but not where PLANBOT_TEST_REDIS_URL says that real servers are there. They
