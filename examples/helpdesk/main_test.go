@@ -132,6 +132,7 @@ func TestRestartIsTriedAgain(t *testing.T) {
 		mia := kit.Personal("Mia")
 		began := time.Now()
 		mia.Say("Restart HP-2231.")
+		mia.Expect("This is taking a while. I'll message you when it's done.")
 		mia.Expect("HP-2231 is up again.")
 		if took := time.Since(began); took < 24*time.Second {
 			t.Errorf("three tries took %v", took)
@@ -148,6 +149,7 @@ func TestRestartIsTriedAgain(t *testing.T) {
 		}
 		service.fails = 3
 		mia.Say("Restart HP-2231.")
+		mia.Expect("This is taking a while. I'll message you when it's done.")
 		mia.ExpectMatch("HP-2231 cannot be restarted now")
 	})
 }
