@@ -191,9 +191,11 @@ func TestOnePersonInManyConversationsAtOnce(t *testing.T) {
 			}
 			sending.Wait()
 			var got []string
-			for range want {
+			for len(got) < len(want) {
 				sent := b.connector.Next(t)
-				got = append(got, sent.To+": "+sent.Text())
+				for _, text := range strings.Split(strings.TrimPrefix(sent.Text(), "Heard "), "\n") { // what waited is answered together
+					got = append(got, sent.To+": Heard "+text)
+				}
 			}
 			slices.Sort(want)
 			slices.Sort(got)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -35,19 +36,17 @@ func New(to turn.Channel) turn.Feature {
 		switch name {
 		case turn.StepTurn:
 			if t.IsMessage() && mayTell(t) {
-				*shown.Of(t) = start(ctx, t.Activity, to, t.Translate(turn.TakesLong))
+				i := start(ctx, t.Activity, to, t.Translate(turn.TakesLong))
 				if !mayShow(t) {
-					(*shown.Of(t)).hold()(forever)
+					i.hold()(forever)
 				}
+				shown.Of(t).Store(i)
 			}
-			return ctx, func(error) {
-				(*shown.Of(t)).end()
-				*shown.Of(t) = nil
-			}
+			return ctx, func(error) { shown.Of(t).Swap(nil).end() }
 		case turn.StepQuiet:
-			(*shown.Of(t)).end()
+			shown.Of(t).Load().end()
 		case turn.StepSend:
-			resume := (*shown.Of(t)).hold()
+			resume := shown.Of(t).Load().hold()
 			return ctx, func(error) {
 				if mayShow(t) {
 					resume(after)
@@ -57,14 +56,14 @@ func New(to turn.Channel) turn.Feature {
 			}
 		}
 		if strings.HasPrefix(name, turn.StepCall) {
-			return ctx, (*shown.Of(t)).call()
+			return ctx, shown.Of(t).Load().call()
 		}
 		return ctx, nil
 	}}
 }
 
-// shown is the indicator of a turn; nil: nobody sees one.
-var shown = turn.NewLocal[*indicator]()
+// shown is the indicator of a turn; nil: nobody sees one. An action that was left may still begin when the turn ends.
+var shown = turn.NewLocal[atomic.Pointer[indicator]]()
 
 // mayTell reports whether there is somebody to tell that the bot is at work, and nobody else.
 func mayTell(t *turn.Turn) bool { return !turn.RepliesInResponse(t) && turn.PrivateTo(t) == "" }
