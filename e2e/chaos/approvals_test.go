@@ -252,6 +252,16 @@ func (o *office) isOver(k key) bool {
 	return closed && told
 }
 
+// told is what the person who asked read in reply, without cards.
+func (o *office) told(k key) (texts []string) {
+	for _, s := range o.screens.rules.Sent() {
+		if s.Message() && s.ReplyTo == k.id() && s.Card() == "" {
+			texts = append(texts, s.Activity.Text)
+		}
+	}
+	return texts
+}
+
 // judge holds what was seen against what was promised.
 func (o *office) judge(runs []string) {
 	seen := o.story()
@@ -300,9 +310,13 @@ func (o *office) judge(runs []string) {
 		if !slices.Contains(ends, outcome) {
 			o.t.Errorf("%s, %s, %s: it was %q, not one of %q", m.key, m.kind, f.name, outcome, ends)
 		}
-		late := f.name == "stopped" // between the decision and the call
+		told := o.told(m.key)
+		late := f.name == "stopped" || faults > 0 && !slices.Contains(told, m.String()+" is paid") // between the decision and the call
+		if outcome == approved && paid == 0 {
+			o.t.Logf("%s, %s was approved and did not run: Mia read %q", m.key, f.name, told)
+		}
 		if paid > 0 && outcome != approved || paid == 0 && outcome == approved && !late || paid > 1+faults {
-			o.t.Errorf("%s, %s, %s, %d faults: %s, and paid %d times", m.key, m.kind, f.name, faults, outcome, paid)
+			o.t.Errorf("%s, %s, %s, %d faults: %s, and paid %d times; Mia read %q", m.key, m.kind, f.name, faults, outcome, paid, told)
 		}
 	}
 	o.t.Logf("%d approvals with %d clicks, %d faults: %v; %d runs, of which %d again; %d cards that nobody can close",

@@ -537,7 +537,7 @@ func TestJoin(t *testing.T) {
 		if joined, err := join(l, all[3]); joined || !errors.Is(err, inbox.ErrLost) {
 			t.Errorf("without the queue: %v, %v", joined, err)
 		}
-		if n, err := b.in.Depth(t.Context()); n != 0 || err != nil {
+		if n, err := b.in.Queued(t.Context(), all[0].Queue); n != 0 || err != nil {
 			t.Errorf("%d records, %v", n, err)
 		}
 	})
