@@ -123,7 +123,7 @@ export const pageChecks = {
     const rows = await page.getByRole('region', { name: 'Plan' }).getByRole('row').allInnerTexts();
     if (!rows[1].includes('ok') || !rows[2].includes('Added milk') || !rows[3].includes('sent')) return `the plan says ${rows.join(' | ')}`;
     await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
-    return (await page.locator('.sum').boundingBox()).y === 0 || await page.evaluate(() => document.documentElement.scrollHeight <= innerHeight + 60) ? '' : 'its head does not stay';
+    return await page.locator('.sum').evaluate((el) => el.getBoundingClientRect().y) === 0 || await page.evaluate(() => document.documentElement.scrollHeight <= innerHeight + 60) ? '' : 'its head does not stay';
   })),
 
   'a refused answer is shown beside the good one': (_, dir) => scripted(dir, [
