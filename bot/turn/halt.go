@@ -103,8 +103,13 @@ func watchHalt(ctx context.Context, t *Turn) error {
 		return nil
 	}
 	t.engine.halts.set(t.ID, h)
+	queue, mark := t.lease.Queue(), haltMark(t.ID) // the turn is not read later: a rerun writes it
+	isMarked := func(ctx context.Context) (bool, error) {
+		by, err := t.engine.inbox.Remembered(ctx, queue, mark)
+		return by != "", err
+	}
 	if t.queued {
-		found, err := isMarked(ctx, t)
+		found, err := isMarked(ctx)
 		if err != nil {
 			return err
 		}
@@ -120,7 +125,7 @@ func watchHalt(ctx context.Context, t *Turn) error {
 		defer h.looks.Done()
 		for looking.Err() == nil && !h.isStopped() {
 			asking, cancel := context.WithTimeout(looking, haltEvery)
-			found, err := isMarked(asking, t)
+			found, err := isMarked(asking)
 			cancel()
 			if err == nil && found {
 				h.stop()
@@ -129,11 +134,6 @@ func watchHalt(ctx context.Context, t *Turn) error {
 		}
 	})
 	return nil
-}
-
-func isMarked(ctx context.Context, t *Turn) (bool, error) {
-	by, err := t.engine.inbox.Remembered(ctx, t.lease.Queue(), haltMark(t.ID))
-	return by != "", err
 }
 
 // unwatchHalt ends what watchHalt began, and waits for it.
