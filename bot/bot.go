@@ -457,8 +457,9 @@ func New(cfg Config) (*Bot, error) {
 	}
 	engine, err := turn.New(turn.Config{
 		Actions: cfg.Actions, Planner: cfg.Planner, Store: cfg.Store, Channel: cfg.Channel,
-		Handler: b.handler, Plans: b.plans, Burst: b.cfg.Burst, Notice: b.routes.notice, OwnAnswer: func(t *Turn, said string) turn.Answer { return failedInvoke(b, t, said) }, Unread: b.unread, Clicked: decidedClick,
-		Features: features, Policy: cfg.Policy,
+		Handler: b.handler, Plans: b.plans, Burst: b.cfg.Burst, Notice: b.routes.notice, Unread: b.unread, Clicked: decidedClick,
+		OwnAnswer: func(t *Turn, said string) turn.Answer { return failedInvoke(b, t, said) },
+		Features:  features, Policy: cfg.Policy,
 		TurnTimeout: cfg.TurnTimeout, Lease: cfg.Lease, Patience: cfg.Patience,
 		MaxSteps: cfg.MaxSteps, MaxSameCalls: cfg.MaxSameCalls, MaxTurns: cfg.MaxTurns,
 		MaxWaiting: cfg.MaxWaiting, MaxWaitingPerConversation: cfg.MaxWaitingPerConversation,

@@ -30,7 +30,7 @@ const (
 	digits = `\d[\d -]{2,}`
 )
 
-// access matches door codes, log-ins and answers to secret questions.
+// access matches codes of doors, passwords with the name of an account, and answers to secret questions.
 var access = lazy.Regexp(`(?i)(?:` +
 	`\b(?:log[ -]?in|sign[ -]?in|anmeldung|zugangsdaten|zugang|account|konto|user(?:name)?|benutzer(?:name)?)` + is + `\S+\s*[/|,;:]\s*\S*\d|` +
 	opened + `[^.!?]{0,20}` + code + `[^.!?]{0,30}` + digits + `|` + code + `[^.!?]{0,20}` + opened + `[^.!?]{0,30}` + digits + `|` +

@@ -100,13 +100,13 @@ func (c list) Run(ctx context.Context, p *app.Program) error {
 }
 
 type verify struct {
-	Since moreRecent `placeholder:"TIME" help:"only entries since a time such as 2026-01-31 or 2026-01-31T08:00:00Z, or of the last, such as 24h"`
+	Since moreRecent `placeholder:"TIME" help:"only entries since a time such as 2026-01-31, or of the last, such as 24h"`
 }
 
 // Help says what it proves.
 func (verify) Help() string {
-	return "The first entry that does not fit is shown, and the exit code is 1: it or the one before it was changed, or one was added or taken out there. " +
-		"Nothing shows that entries are missing before the oldest or after the newest one, or that somebody wrote the whole audit anew."
+	return "If an entry was changed, added or removed, the first one that does not fit is shown, and the exit code is 1. " +
+		"Entries that are missing at either end are not found, nor is a chain that somebody rewrote from its start."
 }
 
 // Run verifies the audit.

@@ -1161,7 +1161,8 @@ func (v compareView) html() g.Node {
 			)))
 		}),
 		para("row",
-			link(markup.Address("/dev/turns/compare.json").With("turn", v.A.ID).With("turn", v.B.ID), "JSON"), space, link("/dev/turns", "All turns"),
+			link(markup.Address("/dev/turns/compare.json").With("turn", v.A.ID).With("turn", v.B.ID), "JSON"), space,
+			link("/dev/turns", "All turns"),
 		),
 	)
 }

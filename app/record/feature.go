@@ -137,7 +137,8 @@ func Kept(ctx context.Context, store *state.Store, each func(id, line string)) e
 func Of(p *app.Program) Config {
 	s := p.Settings()
 	// Settings that change what the bot does but that no scenario can express.
-	unsaid := s.IsSet("BOT_APPROVERS", "BOT_APPROVAL_TIMEOUT", "BOT_APPROVAL_REMINDER", "BOT_ALLOWED_TENANTS", "BOT_ALLOWED_USERS", "BOT_ALLOWED_CHANNELS",
+	unsaid := s.IsSet("BOT_APPROVERS", "BOT_APPROVAL_TIMEOUT", "BOT_APPROVAL_REMINDER",
+		"BOT_ALLOWED_TENANTS", "BOT_ALLOWED_USERS", "BOT_ALLOWED_CHANNELS",
 		"BOT_MAX_TURN_TOKENS", "BOT_MAX_TURN_COST", "BOT_TURN_TIMEOUT", "BOT_USER_TURNS_PER_MINUTE", "BOT_USER_TOKENS_PER_DAY",
 		"BOT_TENANT_TURNS_PER_MINUTE", "BOT_TENANT_TOKENS_PER_DAY", "BOT_COMMANDS_OFF", "BOT_MODERATION", "BOT_MEMORY")
 	planner := s.Planner

@@ -261,7 +261,10 @@ func (a *approval) send(
 		copied.elsewhere()
 		asker := activity.Account{}
 		asker.ID, asker.Name = of.From.ID, of.From.Name
-		*visits.Of(h) = visit{Approval: copied, In: of.Conversation.ID, Asker: asker, Program: turn.Program(t), Over: what == over, Remind: strings.HasPrefix(what, reminder)}
+		*visits.Of(h) = visit{
+			Approval: copied, In: of.Conversation.ID, Asker: asker, Program: turn.Program(t),
+			Over: what == over, Remind: strings.HasPrefix(what, reminder),
+		}
 	})
 }
 

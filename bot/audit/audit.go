@@ -80,9 +80,9 @@ type Chain struct {
 
 var errFault = errors.New("an entry does not fit")
 
-// Verify checks that each entry since then has the hash of the one before it, until one does not. So it finds entries that
-// were changed, added or taken out, except at the ends: the oldest go with time, and nothing says how many there were after
-// the newest, or vouches for that one. Whoever can write the log can also write all of its hashes anew.
+// Verify checks that each entry since then has the hash of the one before it, and stops at the first that does not. It finds
+// entries that were changed, added or removed, but not at the ends: old entries expire, and no hash covers the newest one.
+// Somebody who can write to Redis can rewrite the whole chain.
 func Verify(ctx context.Context, store *state.Store, since time.Time) (c Chain, err error) {
 	err = store.Lines(ctx, logName, since, func(line state.Line) error {
 		if line.Broken {

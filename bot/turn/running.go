@@ -723,7 +723,8 @@ func (x *execution) settle(ctx context.Context, calls []call, mayHaveStarted int
 			again = true
 		}
 	}
-	x.unsaved.outside = x.unsaved.outside || x.docs.bot != nil && changed(x.docs.bot) // saved before the next step, so that turns elsewhere seldom meet it
+	// What all of the bot's conversations share is saved before the next step, so that turns elsewhere seldom meet it.
+	x.unsaved.outside = x.unsaved.outside || x.docs.bot != nil && changed(x.docs.bot)
 	err := cmp.Or(ctx.Err(), lost, stop, x.checkSameCalls())
 	if err == nil {
 		err = judgeCards(ctx, x, drawn)
