@@ -321,6 +321,9 @@ type Approval struct {
 	// checked, the policy is asked about it, and earlier approvals of it do not count. Besides whoever changed it, the
 	// person whose message led to the call or another approver has to agree.
 	Change []string
+	// Delegation lets approvers have somebody else decide in their place for a while, with /delegate. Both count as one
+	// of the Quorum. Whoever asked is nobody's delegate.
+	Delegation bool
 	// Denied says why the call must not run at all, in words that the model and the person may
 	// read. "": it may run.
 	Denied string

@@ -510,7 +510,7 @@ func (b *Bot) features() ([]Feature, error) {
 		all = append(all, stop.New(func() bool { return slices.Contains(b.routes.commands, stop.Command) }))
 	}
 	if !b.cfg.AsksNobody {
-		all = append(all, approvals.New(b.cfg.Actions, b.cfg.Approvers, b.cfg.ApprovalTimeout, b.cfg.ApprovalReminder))
+		all = append(all, approvals.New(b.cfg.Store, b.cfg.Actions, b.cfg.Approvers, b.cfg.ApprovalTimeout, b.cfg.ApprovalReminder))
 	}
 	return all, nil
 }

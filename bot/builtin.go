@@ -53,6 +53,7 @@ func (b *builtins) routes() []route {
 		{func(t *Turn) bool { _, ok := b.own.submittedClick(t); return ok }, b.own.clickedSubmitted},
 		{(*Turn).IsSubmit, submitted},
 		{func(t *Turn) bool { return !b.cfg.AsksNobody && isCommand(approvalsCommand)(t) }, approvals.Inbox},
+		{func(t *Turn) bool { return !b.cfg.AsksNobody && begins(approvals.DelegateCommand)(t) }, approvals.Delegate(b.cfg.Store)},
 		{begins(approveCommand), undecided}, // with an id they decide, before any route
 		{begins(rejectCommand), undecided},
 		{b.isSkillCommand, b.skill},

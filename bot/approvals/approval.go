@@ -52,6 +52,7 @@ type approval struct {
 	Sent     []sent       `json:"sent,omitempty"`
 	Escalate []escalation `json:"escalate,omitempty"` // those to come
 	Here     []string     `json:"here,omitempty"`     // names of approvers in the conversation; "": not known
+	Beside   []string     `json:"beside,omitempty"`   // delegates in the conversation of approvers who are asked, too
 	Alone    bool         `json:"alone,omitzero"`     // nobody who may approve it is in the conversation
 	Agreed   bool         `json:"send,omitzero"`      // who asked in private has just agreed that others read it
 	Why      string       `json:"why,omitempty"`      // they said
@@ -59,8 +60,12 @@ type approval struct {
 	Change  []string `json:"change,omitempty"` // entities that may be changed
 	Changed *changed `json:"changed,omitempty"`
 
-	of   *asking
-	call *turn.Pending // until it is asked
+	Delegation bool        `json:"delegation,omitzero"` // delegates of approvers may decide
+	For        *delegation `json:"for,omitempty"`       // on a card elsewhere: why this person is asked
+
+	of     *asking
+	call   *turn.Pending // until it is asked
+	stands *delegation   // by which the person of this click decides; nil: they are an approver, or may not decide
 }
 
 // changed is what a person who may approve the call changed in it.
@@ -80,14 +85,15 @@ type escalation struct {
 
 // decision is a person's decision about a call.
 type decision struct {
-	Approved  bool      `json:"approved,omitzero"`
-	Always    bool      `json:"always,omitzero"`    // never ask about the same call again
-	Withdrawn bool      `json:"withdrawn,omitzero"` // by who asked
-	By        string    `json:"by,omitempty"`
-	ID        string    `json:"id,omitempty"`   // of the account, if it is one of several
-	User      string    `json:"user,omitempty"` // its aadObjectId, then
-	At        time.Time `json:"at"`
-	Click     string    `json:"click,omitempty"` // the activity that decided
+	Approved  bool              `json:"approved,omitzero"`
+	Always    bool              `json:"always,omitzero"`    // never ask about the same call again
+	Withdrawn bool              `json:"withdrawn,omitzero"` // by who asked
+	By        string            `json:"by,omitempty"`
+	For       *activity.Account `json:"for,omitempty"`  // the approver in whose place they decided
+	ID        string            `json:"id,omitempty"`   // of the account, if it is one of several
+	User      string            `json:"user,omitempty"` // its aadObjectId, then
+	At        time.Time         `json:"at"`
+	Click     string            `json:"click,omitempty"` // the activity that decided
 }
 
 // nobody is the id of nobody's account.
@@ -216,7 +222,7 @@ func (a *approval) Ask(ctx context.Context, t *turn.Turn, id string) (*activity.
 		if err != nil {
 			return nil, err
 		}
-		a.Alone = len(a.Here) == 0
+		a.Alone = len(a.Here)+len(a.Beside) == 0
 	}
 	a.note(t, t, "asked")
 	t.Count(Counted, "asked")
@@ -319,6 +325,9 @@ func (a *approval) let(people []string, chosen bool, quorum int) {
 // MayDecide reports whether that person may decide about what asker wanted, in that conversation.
 func (a *approval) MayDecide(who, asker activity.Account, in string) bool {
 	allowed := a.deciders()
+	if a.stands != nil && same(a.stands.To, who) {
+		return true
+	}
 	own := isOf(asker.ID, who) || isOf(asker.AadObjectID, who)
 	if len(allowed) == 0 {
 		return own
@@ -359,10 +368,15 @@ func (a *approval) Decide(v view, c click, now time.Time) (refusal string) {
 		return v.Say("You can't decide this. Nothing was done.")
 	case slices.ContainsFunc(a.Votes, func(d decision) bool { return d.ID == c.by.ID }) && approved:
 		return v.Say("You've already approved this.")
+	case approved && a.voteFor(a.seat(c.by)) != nil:
+		return v.Say("%s has already approved this.", a.voteFor(a.seat(c.by)).who(v, plain))
 	}
 	d := decision{
 		Approved: approved, Always: c.said.Verb == verbAlways && a.Standing, Withdrawn: withdrawn,
 		By: cmp.Or(c.by.Name, c.by.ID), At: now.UTC().Truncate(time.Second), Click: c.activity,
+	}
+	if a.stands != nil {
+		d.For = &a.stands.By
 	}
 	if c.here {
 		a.clicked(c.card)
@@ -380,13 +394,13 @@ func (a *approval) Decide(v view, c click, now time.Time) (refusal string) {
 		}
 		var all []string
 		for _, vote := range a.Votes {
-			all = append(all, vote.By)
+			all = append(all, vote.who(v, func(name string) string { return name }))
 			d.Always = d.Always && vote.Always
 		}
 		if agrees {
 			all = append(all, d.By)
 		}
-		d.By = strings.Join(all, ", ")
+		d.By, d.For = strings.Join(all, ", "), nil
 	}
 	a.Decision = &d
 	return ""
@@ -432,7 +446,16 @@ func (d *decision) inWords(v view) string {
 	case d.Approved:
 		sentence = "Approved by %s, %s"
 	}
-	return v.Say(sentence, cmp.Or(titles.Visible(d.By), v.Say("somebody")), v.Clock(d.At))
+	return v.Say(sentence, d.who(v, titles.Visible), v.Clock(d.At))
+}
+
+// who says who decided, and in whose place; show makes a name safe.
+func (d *decision) who(v view, show func(string) string) string {
+	by := cmp.Or(show(d.By), v.Say("somebody"))
+	if d.For == nil {
+		return by
+	}
+	return v.Say("%s (for %s)", by, cmp.Or(show(d.For.Name), v.Say("an approver")))
 }
 
 // maxWords is how many bytes of a card's message may be the question in words, for clients that render no
@@ -494,7 +517,7 @@ func (a *approval) Closed(v view) activity.Card {
 		said = v.Say("%s changed and approved this. Somebody else has to agree.", titles.Visible(a.Changed.By.Name))
 	case len(a.Votes) > 0 && time.Now().Before(a.Expires):
 		last := a.Votes[len(a.Votes)-1]
-		said = v.Say("%s approved this. It needs %s approvals.", titles.Visible(last.By), count(a.Quorum))
+		said = v.Say("%s approved this. It needs %s approvals.", last.who(v, titles.Visible), count(a.Quorum))
 	}
 	return activity.Card{Fallback: said, Body: a.describe(v, said), Version: cardVersion}
 }
@@ -564,6 +587,9 @@ func (a *approval) describe(v view, head string) []any {
 	if a.Quorum > 1 {
 		rows = append(rows, small(v.Say("It needs %s approvals.", count(a.Quorum))))
 	}
+	if a.For != nil {
+		rows = append(rows, small(a.For.why(v, titles.Visible)))
+	}
 	if a.Reason != "" {
 		rows = append(rows, small(a.Reason))
 	}
@@ -590,6 +616,9 @@ func (a *approval) inWords(v view) string {
 	if a.Changed != nil {
 		s.WriteString("\n\n" + a.saysChange(v))
 	}
+	if a.For != nil {
+		s.WriteString("\n\n" + a.For.why(v, plain))
+	}
 	if a.Reason != "" {
 		s.WriteString("\n\n" + titles.Code(titles.Visible(a.Reason))) // it may include names that strangers chose
 	}
@@ -601,10 +630,10 @@ func (a *approval) inWords(v view) string {
 
 // whoDecides says who in the conversation may decide.
 func (a *approval) whoDecides(v view) string {
-	if len(a.Here) == 0 || slices.Contains(a.Here, "") {
+	if len(a.Here)+len(a.Beside) == 0 || slices.Contains(a.Here, "") {
 		return v.Say("Only this bot's approvers can decide.")
 	}
-	return v.Say("Who can decide: %s.", strings.Join(a.Here, ", "))
+	return v.Say("Who can decide: %s.", strings.Join(slices.Concat(a.Here, a.Beside), ", "))
 }
 
 // count is a number of people.
@@ -751,8 +780,7 @@ func (a *approval) change(ctx context.Context, t *turn.Turn, w *turn.Waiting, v 
 		zerolog.Ctx(ctx).Error().Err(err).Str("approval", a.ID).Msg("a change of a call does not count")
 		return false, v.Say(noChange)
 	}
-	change := changed{By: activity.Account{}, From: a.Entities, Times: 1}
-	change.By.ID, change.By.AadObjectID, change.By.Name = c.by.ID, c.by.AadObjectID, c.by.Name
+	change := changed{By: bare(c.by), From: a.Entities, Times: 1}
 	if a.Changed != nil {
 		change.From, change.Times = a.Changed.From, a.Changed.Times+1
 	}

@@ -40,6 +40,7 @@ const (
 
 // asking is the feature.
 type asking struct {
+	store     *state.Store
 	actions   *actions.Registry
 	approvers []string
 	within    time.Duration
@@ -52,13 +53,14 @@ const ReminderLayout = "15:04"
 // New returns the feature. Approvers may approve calls for which the policy names nobody; none: who wanted the
 // call. within is how long they have if the policy does not say. remind is when in the day they are reminded of what waits,
 // in [ReminderLayout]; "": they are not.
-func New(all *actions.Registry, approvers []string, within time.Duration, remind string) turn.Feature {
-	f := &asking{all, approvers, within, remind}
+func New(store *state.Store, all *actions.Registry, approvers []string, within time.Duration, remind string) turn.Feature {
+	f := &asking{store, all, approvers, within, remind}
 	return turn.Feature{
 		Name:   featureName,
 		Ready:  f.ready,
 		Left:   shown,
 		Handle: f.visit,
+		Forget: func(ctx context.Context, t *turn.Turn) error { return dropDelegation(ctx, t, store) },
 		Asks:   func(_ *turn.Turn, q turn.Question) turn.Pause { return &question{Question: q, of: f} },
 		Pauses: map[string]func() turn.Pause{
 			"approval": func() turn.Pause { return &approval{of: f} },
@@ -203,7 +205,7 @@ func (f *asking) ready(ctx context.Context, t *turn.Turn, c *turn.Pending) (turn
 		of: f, call: c,
 	}
 	a.Approvers, a.Self = f.approversOf(c.Approval)
-	a.Change = c.Approval.Change
+	a.Change, a.Delegation = c.Approval.Change, c.Approval.Delegation
 	fault := faultOf(c.Approval, a.Approvers)
 	if len(a.fields(f.viewOf(t))) < len(a.Change) {
 		fault = "an entity that may be changed is no text, number or yes or no of the action"
@@ -306,6 +308,9 @@ func (c click) take(ctx context.Context, t *turn.Turn, w *turn.Waiting) (ours bo
 		}
 		if refusal == "" {
 			p.note(t, w, p.decision())
+		}
+		if refusal == "" && p.stands != nil {
+			turn.NoteFor(t, w, turn.Note{What: "delegation", Outcome: "decided", Action: p.Action, Of: p.Entities, ID: idOf(p.stands.By)})
 		}
 		return true, refusal
 	case *question:

@@ -42,6 +42,9 @@ type sent struct {
 	Name         string `json:"name,omitempty"` // "": not known
 	Conversation string `json:"conversation"`
 	Held         bool   `json:"held,omitzero"` // until who asked in private agrees
+
+	For     *delegation `json:"for,omitempty"`    // by which To decides for an approver; nil: To is one
+	Instead bool        `json:"instead,omitzero"` // that approver cannot be asked
 }
 
 // asked is a question from another conversation, as the state of the approver's one keeps it, or one that was shown again.
@@ -127,7 +130,7 @@ func (a *approval) consult(ctx context.Context, t *turn.Turn, w *turn.Waiting, c
 	}
 	if err != nil {
 		zerolog.Ctx(ctx).Error().Err(err).Str("approval", a.ID).Msg("a decision does not count: the policy does not say who may decide")
-		return t.Translate("I can't find out who may approve this, so nothing was done. Please try again later.")
+		return t.Translate(whoMayDecide)
 	}
 	policy := call.Approval
 	people, self := a.of.approversOf(policy)
@@ -139,9 +142,16 @@ func (a *approval) consult(ctx context.Context, t *turn.Turn, w *turn.Waiting, c
 		}
 	}
 	a.Self, a.Standing, a.Change = self, a.Standing && policy.Standing, policy.Change
+	a.Delegation = policy.Delegation
 	a.let(a.others(people, w.Asked.From), chosen, policy.Quorum)
+	if err := a.standIn(ctx, t, w.Asked.From); err != nil {
+		zerolog.Ctx(ctx).Error().Err(err).Str("approval", a.ID).Msg("a decision does not count: delegations cannot be read")
+		return t.Translate(whoMayDecide)
+	}
 	return ""
 }
+
+const whoMayDecide texts.Text = "I can't find out who may approve this, so nothing was done. Please try again later."
 
 // enough reports whether those people and the ones to be asked later are as many as have to approve it.
 func (a *approval) enough(people []string, quorum int) bool {
@@ -152,32 +162,61 @@ func (a *approval) enough(people []string, quorum int) bool {
 	return len(all) >= max(quorum, 1) || slices.ContainsFunc(all, isChat)
 }
 
-// reach finds where those of the people read who do not read here. It returns those who were found, or are here.
+// reach finds where those of the people read who do not read here, and their delegates. It returns those who were found,
+// or are here, or whose delegate is.
 func (a *approval) reach(ctx context.Context, t *turn.Turn, people []string) (reached []string, err error) {
 	for _, id := range people {
-		if name, ok := isHere(ctx, t, id); ok {
-			a.Here, reached = append(a.Here, plain(name)), append(reached, id)
-			continue
-		}
-		to := actions.Recipient{User: id}
-		if isChat(id) {
-			to = actions.Recipient{Conversation: id}
-		}
-		there, err := turn.Reach(ctx, t, to)
+		ok, err := a.reachOne(ctx, t, sent{To: id})
 		if err != nil {
-			if err := a.unreachable(ctx, t, id, err); err != nil {
+			return nil, err
+		}
+		d, err := a.delegateOf(ctx, t, id)
+		if err != nil {
+			return nil, err
+		}
+		if d != nil {
+			stands, err := a.reachOne(ctx, t, sent{To: idOf(d.To), For: d, Instead: !ok})
+			if err != nil {
 				return nil, err
 			}
-			continue
+			ok = ok || stands
 		}
-		s := sent{To: id, Conversation: there, Held: isPrivate(t)}
-		if to.User != "" {
-			m, _ := turn.MemberOf(ctx, t, there, id) // only for the name
-			s.Name = m.Name
+		if ok {
+			reached = append(reached, id)
 		}
-		a.Sent, reached = append(a.Sent, s), append(reached, id)
 	}
 	return reached, nil
+}
+
+// reachOne finds where an approver or a delegate reads. ok is false if they cannot be asked.
+func (a *approval) reachOne(ctx context.Context, t *turn.Turn, s sent) (ok bool, err error) {
+	if name, ok := isHere(ctx, t, s.To); ok {
+		s.Name = name
+		switch {
+		case s.For == nil:
+			a.Here = append(a.Here, plain(name))
+		case s.Instead:
+			a.Here = append(a.Here, s.name(t))
+		case !slices.Contains(a.Beside, s.name(t)):
+			a.Beside = append(a.Beside, s.name(t))
+		}
+		return true, nil
+	}
+	to := actions.Recipient{User: s.To}
+	if isChat(s.To) {
+		to = actions.Recipient{Conversation: s.To}
+	}
+	s.Conversation, err = turn.Reach(ctx, t, to)
+	if err != nil {
+		return false, a.unreachable(ctx, t, s.To, err)
+	}
+	s.Held = isPrivate(t)
+	if to.User != "" {
+		m, _ := turn.MemberOf(ctx, t, s.Conversation, s.To) // only for the name
+		s.Name = m.Name
+	}
+	a.Sent = append(a.Sent, s)
+	return true, nil
 }
 
 // unreachable notes that an approver cannot be asked. An error is one that passes.
@@ -191,18 +230,22 @@ func (a *approval) unreachable(ctx context.Context, t *turn.Turn, id string, err
 }
 
 // ask sends cards to those elsewhere, from that one on. enough reports whether as many as have to approve are asked, or
-// will be.
+// will be. An approver and their delegate count as one.
 func (a *approval) ask(ctx context.Context, t *turn.Turn, from int) (enough bool, err error) {
 	all := a.Sent
 	a.Sent = slices.Clone(all[:from])
-	chats := false
+	chats, people := false, len(a.Here)
+	for _, s := range all[:from] {
+		people += s.people()
+	}
 	for _, s := range all[from:] {
 		s.Held = false
 		if a.Changed != nil && isOf(s.To, a.Changed.By) { // they know
 			a.Sent = append(a.Sent, s)
+			people += s.people()
 			continue
 		}
-		_, err := a.send(ctx, t, t.Activity, actions.Recipient{Conversation: s.Conversation}, s.To, "")
+		err := a.send(ctx, t, t.Activity, s, "")
 		if err != nil {
 			if err := a.unreachable(ctx, t, s.To, err); err != nil {
 				a.Sent = all
@@ -211,9 +254,10 @@ func (a *approval) ask(ctx context.Context, t *turn.Turn, from int) (enough bool
 			continue
 		}
 		chats = chats || isChat(s.To)
+		people += s.people()
 		a.Sent = append(a.Sent, s)
 	}
-	return chats || len(a.Escalate) > 0 || len(a.Sent)+len(a.Here) >= max(a.Quorum, 1), nil
+	return chats || len(a.Escalate) > 0 || people >= max(a.Quorum, 1), nil
 }
 
 // isChat reports whether the id is that of a chat or channel.
@@ -246,26 +290,24 @@ func isHere(ctx context.Context, t *turn.Turn, id string) (name string, here boo
 }
 
 // send submits a record that asks an approver elsewhere what a message led to or, at the end, says there how it ended.
-func (a *approval) send(
-	ctx context.Context, t *turn.Turn, of *activity.Activity, to actions.Recipient, who, what string,
-) (conversation string, err error) {
-	key := a.ID + "\n" + who
+func (a *approval) send(ctx context.Context, t *turn.Turn, of *activity.Activity, s sent, what string) error {
+	key := a.ID + "\n" + s.To
 	if a.Changed != nil {
 		key += "\n" + strconv.Itoa(a.Changed.Times)
 	}
 	if what != "" {
 		key += "\n" + what
 	}
-	return turn.SubmitTo(ctx, t, to, featureName, key, func(h turn.Holder) {
+	_, err := turn.SubmitTo(ctx, t, actions.Recipient{Conversation: s.Conversation}, featureName, key, func(h turn.Holder) {
 		copied := *a
 		copied.elsewhere()
-		asker := activity.Account{}
-		asker.ID, asker.Name = of.From.ID, of.From.Name
+		copied.For = s.For
 		*visits.Of(h) = visit{
-			Approval: copied, In: of.Conversation.ID, Asker: asker, Program: turn.Program(t),
+			Approval: copied, In: of.Conversation.ID, Asker: bare(of.From), Program: turn.Program(t),
 			Over: what == over, Remind: strings.HasPrefix(what, reminder),
 		}
 	})
+	return err
 }
 
 // elsewhere takes away what is only for the conversation of the turn.
@@ -279,7 +321,7 @@ func (a *approval) close(ctx context.Context, t *turn.Turn, of *activity.Activit
 		if s.Held {
 			continue
 		}
-		_, err := a.send(ctx, t, of, actions.Recipient{Conversation: s.Conversation}, s.To, over)
+		err := a.send(ctx, t, of, s, over)
 		if errors.Is(err, state.ErrUnavailable) {
 			return err
 		}
@@ -326,9 +368,27 @@ func plain(name string) string {
 func names(t *turn.Turn, all []sent) string {
 	var list []string
 	for _, s := range all {
-		list = append(list, cmp.Or(plain(s.Name), t.Translate("an approver")))
+		list = append(list, s.name(t))
 	}
 	return strings.Join(slices.Compact(list), ", ")
+}
+
+// name is who was asked, in markdown, and for whom.
+func (s sent) name(t *turn.Turn) string {
+	name := cmp.Or(plain(s.Name), t.Translate("an approver"))
+	if s.For == nil {
+		return name
+	}
+	v := titles.View{Say: t.Translate, Zone: t.Activity.Zone()}
+	return t.Translate("%s (for %s until %s)", name, cmp.Or(plain(s.For.By.Name), t.Translate("an approver")), v.Clock(s.For.Until))
+}
+
+// people is how many approvers are asked by it: nobody, if a delegate is asked beside one.
+func (s sent) people() int {
+	if s.For != nil && !s.Instead {
+		return 0
+	}
+	return 1
 }
 
 // visit is the turn of a record that another conversation submitted: it shows the card, or replaces it.
@@ -387,6 +447,7 @@ func Inbox(ctx context.Context, t *turn.Turn) error {
 	var ask []*activity.Activity
 	var again []asked
 	var theirs []string
+	delegates := false
 	here := t.Activity.Conversation.ID
 	places := []string{here}
 	for _, one := range state.Peek[approvals](t.Conversation).Elsewhere {
@@ -408,7 +469,12 @@ func Inbox(ctx context.Context, t *turn.Turn) error {
 			v := a.of.viewOf(t)
 			v.Asker, v.Program = w.Asked.From, ""
 			own := w.Asked.From.ID == t.Activity.From.ID
+			if err := a.standIn(ctx, t, v.Asker); err != nil {
+				return err
+			}
+			a.For = a.stands
 			decides := a.MayDecide(t.Activity.From, v.Asker, conversationOf(t.Activity))
+			delegates = delegates || decides && a.Delegation && !own && a.stands == nil
 			switch {
 			case in == here && (decides || own && (a.held() || a.asksAgain())):
 				ask, again = append(ask, a.question(t, v, "")), append(again, asked{ID: a.ID, In: in})
@@ -428,10 +494,13 @@ func Inbox(ctx context.Context, t *turn.Turn) error {
 	if len(again) > 0 && t.ShowsCards() {
 		visits.Of(t).Again = again[:len(ask)]
 	}
-	switch {
-	case len(theirs) > 0:
-		return t.Send(ctx, append(ask, t.Message(t.Translate("You wait for approval of:")+"\n\n"+strings.Join(theirs, "\n")))...)
-	case len(ask) == 0:
+	if len(theirs) > 0 {
+		ask = append(ask, t.Message(t.Translate("You wait for approval of:")+"\n\n"+strings.Join(theirs, "\n")))
+	}
+	if delegates {
+		ask = append(ask, t.Message(t.Translate("To let somebody else decide for a while, say %s.", "**"+DelegateCommand+"**")))
+	}
+	if len(ask) == 0 {
 		return t.Tell(ctx, t.Translate("No approval waits for you."))
 	}
 	return t.Send(ctx, ask...)
@@ -484,12 +553,12 @@ func (c click) elsewhere(here *state.Scope) string {
 func (a *approval) goOn(ctx context.Context, t *turn.Turn) (turn.Next, error) {
 	if a.Told < len(a.Votes) {
 		a.Told = len(a.Votes)
-		return a.waitOn(t, t.Translate("%s approved this. It needs %s approvals.", plain(a.Votes[a.Told-1].By), count(a.Quorum)))
+		return a.waitOn(t, t.Translate("%s approved this. It needs %s approvals.", a.Votes[a.Told-1].who(a.of.viewOf(t), plain), count(a.Quorum)))
 	}
 	if a.reminds() {
 		return a.remind(ctx, t)
 	}
-	asked, here := len(a.Sent), len(a.Here)
+	asked, here := len(a.Sent), len(a.Here)+len(a.Beside)
 	further := slices.DeleteFunc(slices.Clone(a.Escalate[0].To), func(id string) bool { return slices.Contains(a.deciders(), id) })
 	a.Escalate = a.Escalate[1:]
 	a.let(slices.Concat(a.deciders(), further), true, a.Quorum)
@@ -505,7 +574,7 @@ func (a *approval) goOn(ctx context.Context, t *turn.Turn) (turn.Next, error) {
 	if len(a.Sent) > asked {
 		said = t.Translate("Nobody has decided yet, so I've also asked %s.", names(t, a.Sent[asked:]))
 	}
-	if len(a.Here) > here {
+	if len(a.Here)+len(a.Beside) > here {
 		a.Alone = false
 		said = t.Translate("Nobody has decided yet, so others here may decide now, too.")
 	}
@@ -518,11 +587,11 @@ func (a *approval) goOn(ctx context.Context, t *turn.Turn) (turn.Next, error) {
 // remind reminds those who may decide: once a day in each chat, however many approvals wait there.
 func (a *approval) remind(ctx context.Context, t *turn.Turn) (turn.Next, error) {
 	for _, s := range a.Sent {
-		agreed := func(d decision) bool { return s.To == d.ID || strings.EqualFold(s.To, d.User) }
-		if slices.ContainsFunc(a.Votes, agreed) { // it waits for others
+		agreed := a.voteFor(s.To) != nil || s.For != nil && a.voteFor(idOf(s.For.By)) != nil
+		if agreed || s.For != nil && time.Now().After(s.For.Until) { // it waits for others
 			continue
 		}
-		_, err := a.send(ctx, t, t.Activity, actions.Recipient{Conversation: s.Conversation}, s.To, reminder+a.Remind.Format(time.DateOnly))
+		err := a.send(ctx, t, t.Activity, s, reminder+a.Remind.Format(time.DateOnly))
 		if errors.Is(err, state.ErrUnavailable) || ctx.Err() != nil {
 			return turn.Next{}, err
 		}
@@ -552,7 +621,7 @@ func (a *approval) tellChanged(ctx context.Context, t *turn.Turn) (turn.Next, er
 		if _, err := a.reach(ctx, t, slices.DeleteFunc(slices.Clone(a.deciders()), known)); err != nil {
 			return turn.Next{}, err
 		}
-		a.Alone = len(a.Here) == 0 && len(a.deciders()) > 0
+		a.Alone = len(a.Here)+len(a.Beside) == 0 && len(a.deciders()) > 0
 	}
 	if _, err := a.ask(ctx, t, 0); err != nil {
 		return turn.Next{}, err

@@ -23,11 +23,11 @@ import (
 // Entry is one entry of the audit. It has ids and nothing that people or models wrote.
 type Entry struct {
 	At time.Time `json:"at"`
-	// What is "approval", "call" or "moderation".
+	// What is "approval", "call", "delegation" or "moderation".
 	What string `json:"what"`
 	// Outcome of an approval: asked, changed, approved, approved-always, rejected, expired, or failed if
 	// nobody could be asked. Of a call: ok, unchanged, failed, or unknown if it was cut off. Of
-	// moderation: flagged.
+	// moderation: flagged. Of a delegation: begun, ended, or decided by a delegate, beside the entry of the approval.
 	Outcome string `json:"outcome"`
 	// Action is the action's name. Of moderation it is the categories, separated by commas.
 	Action string `json:"action"`
@@ -35,7 +35,8 @@ type Entry struct {
 	// equal digests.
 	Entities string `json:"entities"`
 	// ID is that of the approval, or the [actions.Attempt.Key] of the call, or what moderation was
-	// asked about: its kinds, such as said, separated by commas.
+	// asked about: its kinds, such as said, separated by commas. Of a delegation it is the other person: the delegate
+	// or, of decided, the approver in whose place that was.
 	ID   string `json:"id"`
 	Turn string `json:"turn"`
 

@@ -56,6 +56,7 @@ var ownValues = map[string]texts.Text{
 	"greeted":       "whether I've said hello",
 	"handoffs":      "what you can go on with elsewhere",
 	"keptrequests":  "what programs asked for on your behalf",
+	"delegation":    "who decides your approvals",
 }
 
 // errTooMuch says that there is more data than may be sent.

@@ -77,7 +77,7 @@ func (d deciders) policy(ctx context.Context, turn *actions.Turn, call actions.C
 	if err != nil {
 		return actions.Approval{}, errors.New("a claim without an amount")
 	}
-	a := actions.Approval{Required: true, Find: d.manager, Within: 3 * 24 * time.Hour}
+	a := actions.Approval{Required: true, Find: d.manager, Delegation: true, Within: 3 * 24 * time.Hour}
 	switch {
 	case amount >= limit:
 		a.Approvers, a.Quorum = d.board, 2

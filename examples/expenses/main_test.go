@@ -50,6 +50,21 @@ func TestTheManagerApproves(t *testing.T) {
 	})
 }
 
+func TestADelegateApprovesAfterAKill(t *testing.T) {
+	t.Parallel()
+	test(t, func(t *testing.T, kit *bottest.Kit, leave func()) {
+		ben, dora := kit.Personal("Ben"), kit.Personal("Dora").On(2)
+		ben.Say("/delegate to aad-Dora until 2000-01-31")
+		ben.ExpectMatch("^Dora may decide your approvals in your place until 2000-01-31 ")
+		mia := claimed(kit, 420)
+		ben.ExpectCard("420")
+		dora.ExpectCard("420", "Dora decides this for Ben until 2000-01-31")
+		kit.Kill(1)
+		dora.Approve()
+		mia.Expect("It is on its way.")
+	})
+}
+
 func TestTwoPeopleAtOnceAndAKill(t *testing.T) {
 	t.Parallel()
 	test(t, func(t *testing.T, kit *bottest.Kit, _ func()) {

@@ -1,0 +1,310 @@
+package bot_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bot/audit"
+	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/bottest"
+	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/state"
+)
+
+// delegate has somebody delegate to Carla for five days.
+func delegate(t *testing.T, chat *bottest.Chat, to string) {
+	t.Helper()
+	chat.Say("/delegate to aad-" + to + " for 5 days")
+	chat.ExpectMatch("^" + to + " may decide your approvals in your place until 2000-01-0[67] 23:59 UTC, where the rules of an approval allow that. " +
+		`To end it, say \*\*/delegate off\*\*\.$`)
+}
+
+// mentions says something in a group with a mention of these people.
+func mentions(chat *bottest.Chat, text string, people ...string) {
+	at := "<at>Planbot</at>"
+	entities := []any{chat.MentionOf(at)}
+	for _, person := range people {
+		entities = append(entities, map[string]any{
+			"type": "mention", "text": "<at>" + person + "</at>", "mentioned": map[string]any{"id": "29:" + strings.ToLower(person), "name": person},
+		})
+	}
+	chat.Deliver(map[string]any{"type": "message", "text": at + " " + text, "entities": entities}).Taken()
+}
+
+// TestDelegate: the delegate is asked besides the approver, who asked reads that, and the audit has whose place it was.
+func TestDelegate(t *testing.T) {
+	t.Parallel()
+	config, ordered := laptops(actions.Approval{Approvers: []string{"aad-Ben"}, Delegation: true})
+	var store *state.Store
+	policy := config.Change
+	config.Change = func(c *bot.Config) {
+		c.AuditKeep, store = 24*time.Hour, c.Store
+		policy(c)
+	}
+	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+		mia, ben, carla := kit.Personal("Mia"), kit.Personal("Ben"), kit.Personal("Carla")
+		delegate(t, ben, "Carla")
+		kit.Model.Says(orderTwo)
+		mia.Say("order two laptops")
+		card := mia.ExpectCard("May I ask Ben, Carla (for Ben until 2000-01-06 23:59 UTC) to approve this?")
+		card.Press("Send")
+		ben.ExpectCard("Asked by Mia.")
+		ben.Say("/approvals")
+		id := regexp.MustCompile(`"approval":"([^"]+)"`).FindStringSubmatch(ben.ExpectCard("Asked by Mia.").Card())[1]
+		ben.Expect("To let somebody else decide for a while, say **/delegate**.")
+		asked := carla.ExpectCard("Carla decides this for Ben until 2000-01-06 23:59 UTC.", "Asked by Mia.")
+		expectShown(t, asked.Press("Approve"), "Approved by Carla (for Ben)")
+		mia.Expect("They are on their way.")
+		expectDone(t, kit, ordered, 2)
+		ben.Say("/approve " + id)
+		ben.ExpectMatch(`^This was already decided: Approved by Carla \(for Ben\), `)
+		ben.Say("/mydata")
+		ben.ExpectMatch(`(?s)"who decides your approvals": \{.*"Carla"`)
+		ben.Say("/delegate off")
+		ben.ExpectMatch("^Nobody decides your approvals in your place.")
+		ben.Say("/delegate")
+		ben.ExpectMatch("^Nobody decides your approvals in your place.")
+		var entries []string
+		if err := audit.Read(t.Context(), store, time.Time{}, func(e audit.Entry) error {
+			if e.What == "delegation" {
+				entries = append(entries, strings.TrimSpace(fmt.Sprint(e.User, " ", e.Outcome, " ", e.ID, " ", e.Action)))
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"aad-Ben begun aad-Carla", "aad-Carla decided aad-Ben order", "aad-Ben ended aad-Carla"}
+		if diff := cmp.Diff(want, entries); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// TestDelegationEnds: what ended does not count, whatever card is left; nor what the policy does not allow any more.
+func TestDelegationEnds(t *testing.T) {
+	t.Parallel()
+	const no = "You can't decide this. Nothing was done."
+	var allowed atomic.Bool
+	config, ordered := laptops(actions.Approval{})
+	config.Change = func(c *bot.Config) {
+		c.Policy = func(context.Context, *actions.Turn, actions.Call) (actions.Approval, error) {
+			return actions.Approval{Required: true, Approvers: []string{"29:ben"}, Delegation: allowed.Load(), Within: 700 * time.Hour}, nil
+		}
+	}
+	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+		team, ben := kit.Group("team", "Mia", "Ben", "Carla"), kit.Personal("Ben")
+		delegate(t, ben, "Carla")
+		kit.Model.Says(orderTwo)
+		team.Mention("order two laptops")
+		card := team.ExpectCard("Who can decide: ben.").As("Carla")
+		expectShown(t, card.Press("Approve"), no)
+		allowed.Store(true)
+		ben.Say("/delegate off")
+		ben.ExpectMatch("^Nobody decides")
+		expectShown(t, card.Press("Approve"), no)
+		delegate(t, ben, "Carla")
+		ben.Say("/forget yes")
+		ben.Next()
+		expectShown(t, card.Press("Approve"), no)
+		delegate(t, ben, "Carla")
+		time.Sleep(6 * 24 * time.Hour)
+		expectShown(t, card.Press("Approve"), no)
+		ben.Say("/delegate")
+		ben.ExpectMatch("^Nobody decides")
+		expectOrdered(t, ordered, 0)
+		mentions(team.As("Ben"), "/delegate to <at>Carla</at> until tuesday", "Carla")
+		team.ExpectMatch("^carla may decide your approvals in your place until 2000-01-11 23:59 UTC")
+		expectShown(t, card.Press("Approve"), "Approved by Carla (for Ben)")
+		team.Expect("They are on their way.")
+		expectOrdered(t, ordered, 2)
+	})
+}
+
+// TestDelegatesDecideOnce: an approver and their delegate are one of the quorum, whoever clicks first, also if both click
+// at once; a cycle gives nobody more than that, and a chain gives nobody anything.
+func TestDelegatesDecideOnce(t *testing.T) {
+	t.Parallel()
+	config, ordered := laptops(actions.Approval{Approvers: []string{"aad-Ben", "aad-Dora"}, Quorum: 2, Delegation: true})
+	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+		team := kit.Group("team", "Mia", "Ben", "Carla", "Dora", "Emil")
+		delegate(t, kit.Personal("Ben"), "Carla")
+		delegate(t, kit.Personal("Carla"), "Emil")
+		ask := func() bottest.Sent {
+			kit.Model.Says(orderTwo)
+			team.Mention("order two laptops")
+			return team.ExpectCard("Who can decide: Ben, Dora, Carla (for Ben until 2000-01-06 23:59 UTC).", "It needs 2 approvals.")
+		}
+		card := ask()
+		expectShown(t, card.As("Emil").Press("Approve"), "You can't decide this.")
+		expectShown(t, card.As("Carla").Press("Approve"), "Carla (for Ben) approved this. It needs 2 approvals.")
+		team.Expect("Carla (for Ben) approved this. It needs 2 approvals.")
+		expectShown(t, card.As("Ben").Press("Approve"), "Carla (for Ben) has already approved this.")
+		expectShown(t, card.As("Carla").Press("Approve"), "You've already approved this.")
+		expectOrdered(t, ordered, 0)
+		expectShown(t, card.As("Dora").Press("Approve"), "Approved by Carla (for Ben), Dora")
+		team.Expect("They are on their way.")
+		expectDone(t, kit, ordered, 2)
+
+		card = ask()
+		kit.Together(
+			func() { card.As("Ben").Press("Approve") },
+			func() { card.As("Carla").Press("Approve") },
+		)
+		team.ExpectMatch(`^(Ben|Carla \(for Ben\)) approved this\. It needs 2 approvals\.$`)
+		team.ExpectNothing()
+		delegate(t, kit.Personal("Carla"), "Ben") // a cycle
+		expectShown(t, card.As("Carla").Press("Approve"), "already approved this")
+		expectShown(t, card.As("Ben").Press("Approve"), "already approved this")
+		expectOrdered(t, ordered, 2)
+		card.As("Dora").Press("Approve")
+		team.Expect("They are on their way.")
+		expectDone(t, kit, ordered, 4)
+	})
+}
+
+// TestNoDelegateOfTheirOwn: who asked decides for nobody, and whoever an approver has change a call is not the second one
+// who agrees to it.
+func TestNoDelegateOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	config, ordered := laptops(actions.Approval{Approvers: []string{"aad-Ben"}, Delegation: true, Self: true, Change: []string{"count"}})
+	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+		team, ben := kit.Group("team", "Mia", "Ben", "Carla"), kit.Personal("Ben")
+		delegate(t, ben, "Mia")
+		kit.Model.Says(orderTwo)
+		team.Mention("order two laptops")
+		card := team.ExpectCard("Who can decide: Ben.")
+		expectShown(t, card.Press("Approve"), "You can't decide this.")
+		delegate(t, ben, "Carla")
+		expectShown(t, card.As("Carla").Press("Approve", "change:count", "1"), "Carla changed and approved this. Somebody else has to agree.")
+		team.ExpectMatch("^Carla changed this: `Count: 2 → 1`.")
+		expectShown(t, card.As("Ben").Press("Approve"), "This card is for a different call.")
+		expectShown(t, team.As("Ben").Approve(), "Carla (for Ben) has already approved this.")
+		expectOrdered(t, ordered, 0)
+		kit.Model.Says(plan(say("One is on its way.")))
+		team.Approve()
+		team.Expect("One is on its way.")
+		expectDone(t, kit, ordered, 1)
+	})
+}
+
+// TestDelegateInsteadOfTheApprover: an approver who cannot be reached is one of the quorum by their delegate.
+func TestDelegateInsteadOfTheApprover(t *testing.T) {
+	t.Parallel()
+	config, ordered := laptops(actions.Approval{Approvers: []string{"aad-Ben"}, Delegation: true})
+	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+		team := kit.Group("team", "Ben", "Carla")
+		mentions(team, "/delegate to <at>Carla</at> until 2000-01-31", "Carla")
+		team.ExpectMatch("^carla may decide your approvals in your place until 2000-01-31 23:59 UTC")
+		kit.Connector.Decides(func(s bottest.Sent) bottest.Answer {
+			if s.To == "" && strings.Contains(s.JSON, "Ben") {
+				return bottest.Answer{Status: 403, Code: "ForbiddenOperationException"}
+			}
+			return bottest.Answer{}
+		})
+		mia := kit.Personal("Mia")
+		kit.Model.Says(orderTwo)
+		mia.Say("order two laptops")
+		mia.ExpectCard("May I ask carla (for Ben until 2000-01-31 23:59 UTC) to approve this?").Press("Send")
+		carla := kit.Personal("carla")
+		carla.ExpectCard("carla decides this for Ben")
+		carla.Say("/approvals")
+		carla.ExpectCard("carla decides this for Ben").Press("Approve")
+		mia.Expect("They are on their way.")
+		expectDone(t, kit, ordered, 2)
+	})
+}
+
+// leaver is a channel of which somebody is no member any more.
+type leaver struct {
+	turn.Channel
+	gone *atomic.Bool
+}
+
+func (l leaver) Member(ctx context.Context, ref activity.Reference, id string) (activity.Account, error) {
+	if l.gone.Load() && strings.Contains(id, "Ben") {
+		return activity.Account{}, &connector.Error{Status: http.StatusNotFound, Code: connector.NoMember}
+	}
+	return l.Channel.Member(ctx, ref, id)
+}
+
+// TestDelegationOfADeletedPerson does not count.
+func TestDelegationOfADeletedPerson(t *testing.T) {
+	t.Parallel()
+	config, ordered := laptops(actions.Approval{Approvers: []string{"aad-Ben", "aad-Dora"}, Delegation: true})
+	gone, policy := new(atomic.Bool), config.Change
+	config.Change = func(c *bot.Config) {
+		c.Channel = leaver{c.Channel, gone}
+		policy(c)
+	}
+	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+		team := kit.Group("team", "Mia", "Carla", "Dora")
+		delegate(t, kit.Personal("Ben"), "Carla")
+		kit.Model.Says(orderTwo)
+		team.Mention("order two laptops")
+		card := team.ExpectCard("Carla (for Ben until")
+		gone.Store(true)
+		expectShown(t, card.As("Carla").Press("Approve"), "You can't decide this.")
+		card.As("Dora").Press("Approve")
+		team.Expect("They are on their way.")
+		expectOrdered(t, ordered, 2)
+	})
+}
+
+// TestWrongDelegations change nothing. One of a person who approves nothing has no effect.
+func TestWrongDelegations(t *testing.T) {
+	t.Parallel()
+	config, _ := laptops(actions.Approval{Approvers: []string{"aad-Ben"}, Delegation: true})
+	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+		kit.Connector.Decides(func(s bottest.Sent) bottest.Answer {
+			if s.To == "" && strings.Contains(s.JSON, "Nora") {
+				return bottest.Answer{Status: 400, Code: "BadArgument"}
+			}
+			return bottest.Answer{}
+		})
+		ben := kit.Personal("Ben")
+		for words, want := range map[string]string{
+			"to aad-Carla":                              "^I changed nothing. Mention one person",
+			"to aad-Carla until":                        "^I changed nothing. Mention one person",
+			"aad-Carla until friday":                    "^I changed nothing. Mention one person",
+			"to Carla Example until friday":             "^I changed nothing. Mention one person",
+			"to aad-Carla until 1999-12-31":             "^I changed nothing. Mention one person",
+			"to aad-Carla until 2000-06-01":             "^I changed nothing. Mention one person",
+			"to aad-Carla until 9999999-01-01":          "^I changed nothing. Mention one person",
+			"to aad-Carla until I am back":              "^I changed nothing. Mention one person",
+			"to aad-Carla for 91 days":                  "^I changed nothing. Mention one person",
+			"to aad-Carla for 0 days":                   "^I changed nothing. Mention one person",
+			"to aad-Carla for -3 days":                  "^I changed nothing. Mention one person",
+			"to aad-Carla for 5 minutes":                "^I changed nothing. Mention one person",
+			"to aad-Carla for 99999999999999999999":     "^I changed nothing. Mention one person",
+			"to 19:board@thread.v2 until friday":        "^I changed nothing. Mention one person",
+			"to " + strings.Repeat("x", 300) + " for 5": "^I changed nothing. Mention one person",
+			"off please":                                "^I changed nothing. Mention one person",
+			"to aad-Nora until friday":                  "^I can't reach this person, so I changed nothing.$",
+			"to AAD-ben until friday":                   "^That is you. I changed nothing.$",
+			"to 29:ben for 5":                           "^That is you. I changed nothing.$",
+		} {
+			ben.Say("/delegate " + words)
+			ben.ExpectMatch(want)
+		}
+		team := kit.Group("team", "Ben", "Carla", "Dora")
+		mentions(team, "/delegate to <at>Carla</at> and <at>Dora</at> until friday", "Carla", "Dora")
+		team.ExpectMatch("^I changed nothing. Mention one person")
+		ben.Say("/delegate")
+		ben.ExpectMatch("^Nobody decides your approvals in your place.")
+		delegate(t, kit.Personal("Otto"), "Carla")
+		carla := kit.Personal("Carla")
+		carla.Say("/approvals")
+		carla.Expect("No approval waits for you.")
+	})
+}
