@@ -53,7 +53,7 @@ func (b *builtins) routes() []route {
 		{func(t *Turn) bool { _, ok := b.own.submittedClick(t); return ok }, b.own.clickedSubmitted},
 		{(*Turn).IsSubmit, submitted},
 		{func(t *Turn) bool { return !b.cfg.AsksNobody && isCommand(approvalsCommand)(t) }, approvals.Inbox},
-		{func(t *Turn) bool { return !b.cfg.AsksNobody && begins(approvals.DelegateCommand)(t) }, approvals.Delegate(b.cfg.Store)},
+		{func(t *Turn) bool { return !b.cfg.AsksNobody && begins(approvals.DelegateCommand)(t) }, b.delegate},
 		{begins(approveCommand), undecided}, // with an id they decide, before any route
 		{begins(rejectCommand), undecided},
 		{b.isSkillCommand, b.skill},
@@ -306,6 +306,11 @@ func (b *builtins) asks() bool {
 		needs = needs || a.Approval
 	}
 	return needs && !b.cfg.AsksNobody
+}
+
+// delegate lets somebody else decide the person's approvals.
+func (b *builtins) delegate(ctx context.Context, t *Turn) error {
+	return approvals.Delegate(ctx, t, b.cfg.Store)
 }
 
 // undecided handles a decision that does not say about what.

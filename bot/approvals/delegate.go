@@ -25,7 +25,7 @@ import (
 // What this file is about: an approver says who decides in their place for a while. That is a row in Redis, found by
 // the approver's ids whenever somebody asks or clicks, and a copy in the approver's own state, for them to see.
 
-// DelegateCommand is the command whose handler [Delegate] makes.
+// DelegateCommand is the command that [Delegate] handles.
 const DelegateCommand = "/delegate"
 
 const (
@@ -167,68 +167,66 @@ func dropDelegation(ctx context.Context, t *turn.Turn, store *state.Store) error
 	return nil
 }
 
-// Delegate returns the handler of the command: /delegate to CARLA until FRIDAY, /delegate off, and /delegate alone, which
-// shows what holds.
-func Delegate(store *state.Store) turn.Handler {
-	return func(ctx context.Context, t *turn.Turn) error {
-		held := *state.Peek[delegation](t.User)
-		holds := time.Now().Before(held.Until)
-		v := titles.View{Say: t.Translate, Zone: t.Activity.Zone()}
-		example := "**" + DelegateCommand + " to @Carla until " + time.Now().In(v.Zone).AddDate(0, 0, 7).Format(time.DateOnly) + "**"
-		words := strings.Fields(t.Text)[1:]
-		switch {
-		case len(words) == 0 && holds:
-			return t.Tell(ctx, held.inWords(v))
-		case len(words) == 0:
-			return t.Tell(ctx, t.Translate(nobodyDecides, example))
-		case len(words) == 1 && strings.EqualFold(words[0], "off"):
-			if holds {
-				noteDelegation(t, "ended", held)
-			}
-			t.User.Remove("delegation")
-			if err := t.Save(ctx); err != nil {
-				return err
-			}
-			if err := dropDelegation(ctx, t, store); err != nil {
-				return err
-			}
-			return t.Tell(ctx, t.Translate(nobodyDecides, example))
-		}
-		d := delegation{By: bare(t.Activity.From), In: t.Activity.Conversation.BaseID()}
-		id, until, ok := readDelegation(t, words, time.Now().In(v.Zone))
-		if !ok || d.By.ID == "" {
-			return t.Tell(ctx, t.Translate(
-				"I changed nothing. Mention one person, or say their id, and until when: a date, a day of the week, or a number of days, at most %s. For example %s, or %s.",
-				strconv.Itoa(maxDelegatedDays), example, "**"+DelegateCommand+" to @Carla for 5 days**",
-			))
-		}
-		if isOf(id, d.By) {
-			return t.Tell(ctx, t.Translate("That is you. I changed nothing."))
-		}
-		there, err := turn.Reach(ctx, t, actions.Recipient{User: id})
-		if err == nil {
-			d.To, err = turn.MemberOf(ctx, t, there, id)
-		}
-		if errors.Is(err, state.ErrUnavailable) || ctx.Err() != nil {
-			return err
-		}
-		if err != nil || !isOf(id, d.To) || same(d.To, d.By) {
-			return t.Tell(ctx, t.Translate("I can't reach this person, so I changed nothing."))
-		}
-		d.To, d.Until = bare(d.To), until
+// Delegate handles the command: /delegate to CARLA until FRIDAY, /delegate off, and /delegate alone, which shows what
+// holds.
+func Delegate(ctx context.Context, t *turn.Turn, store *state.Store) error {
+	held := *state.Peek[delegation](t.User)
+	holds := time.Now().Before(held.Until)
+	v := titles.View{Say: t.Translate, Zone: t.Activity.Zone()}
+	example := "**" + DelegateCommand + " to @Carla until " + time.Now().In(v.Zone).AddDate(0, 0, 7).Format(time.DateOnly) + "**"
+	words := strings.Fields(t.Text)[1:]
+	switch {
+	case len(words) == 0 && holds:
+		return t.Tell(ctx, held.inWords(v))
+	case len(words) == 0:
+		return t.Tell(ctx, t.Translate(nobodyDecides, example))
+	case len(words) == 1 && strings.EqualFold(words[0], "off"):
 		if holds {
 			noteDelegation(t, "ended", held)
 		}
-		noteDelegation(t, "begun", d)
-		*state.Of[delegation](t.User) = d
+		t.User.Remove("delegation")
 		if err := t.Save(ctx); err != nil {
 			return err
 		}
-		if err := d.put(ctx, t, store); err != nil {
+		if err := dropDelegation(ctx, t, store); err != nil {
 			return err
 		}
-		return t.Tell(ctx, d.inWords(v))
+		return t.Tell(ctx, t.Translate(nobodyDecides, example))
 	}
+	d := delegation{By: bare(t.Activity.From), In: t.Activity.Conversation.BaseID()}
+	id, until, ok := readDelegation(t, words, time.Now().In(v.Zone))
+	if !ok || d.By.ID == "" {
+		return t.Tell(ctx, t.Translate(
+			"I changed nothing. Mention one person, or say their id, and until when: a date, a day of the week, or a number of days, at most %s. For example %s, or %s.",
+			strconv.Itoa(maxDelegatedDays), example, "**"+DelegateCommand+" to @Carla for 5 days**",
+		))
+	}
+	if isOf(id, d.By) {
+		return t.Tell(ctx, t.Translate("That is you. I changed nothing."))
+	}
+	there, err := turn.Reach(ctx, t, actions.Recipient{User: id})
+	if err == nil {
+		d.To, err = turn.MemberOf(ctx, t, there, id)
+	}
+	if errors.Is(err, state.ErrUnavailable) || ctx.Err() != nil {
+		return err
+	}
+	if err != nil || !isOf(id, d.To) || same(d.To, d.By) {
+		return t.Tell(ctx, t.Translate("I can't reach this person, so I changed nothing."))
+	}
+	d.To, d.Until = bare(d.To), until
+	if holds {
+		noteDelegation(t, "ended", held)
+	}
+	noteDelegation(t, "begun", d)
+	*state.Of[delegation](t.User) = d
+	if err := t.Save(ctx); err != nil {
+		return err
+	}
+	if err := d.put(ctx, t, store); err != nil {
+		return err
+	}
+	return t.Tell(ctx, d.inWords(v))
 }
 
 const nobodyDecides texts.Text = "Nobody decides your approvals in your place. To let somebody, say for example %s."
