@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -34,6 +35,7 @@ func TestMain(m *testing.M) {
 			runtime.KeepAlive(all)
 		}
 	}
+	debug.SetGCPercent(400) // collecting garbage was a third of what the tests cost
 	goleak.VerifyTestMain(m)
 }
 
