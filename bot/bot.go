@@ -147,6 +147,10 @@ type Config struct {
 	// Burst is how long a message waits for others of the same person that are answered together with it, at most 10
 	// seconds. 0: it does not wait, and only those are answered together that wait behind a running turn.
 	Burst time.Duration
+	// ThreadsTogether has all threads of a channel answered one after another. false: only what is in one thread is.
+	// Replicas of a release that has no such field do not find an approval that waits in a thread by itself, so set it until
+	// none of them is left.
+	ThreadsTogether bool
 	// AckTimeout is how long a request waits for its turn before it is acknowledged, for tests and
 	// consoles. 0: no wait, a turn is acknowledged once it is saved.
 	AckTimeout time.Duration
@@ -463,7 +467,7 @@ func New(cfg Config) (*Bot, error) {
 		TurnTimeout: cfg.TurnTimeout, Lease: cfg.Lease, Patience: cfg.Patience,
 		MaxSteps: cfg.MaxSteps, MaxSameCalls: cfg.MaxSameCalls, MaxTurns: cfg.MaxTurns,
 		MaxWaiting: cfg.MaxWaiting, MaxWaitingPerConversation: cfg.MaxWaitingPerConversation,
-		Budget: cfg.Budget, PictureHosts: cfg.PictureHosts, TurnURL: cfg.TurnURL, Moderation: cfg.Moderation, Attachments: cfg.Attachments, UploadPiece: cfg.UploadPiece, Feedback: feedbackForm(&cfg), Stream: cfg.Stream, Requests: cfg.Requests,
+		Budget: cfg.Budget, PictureHosts: cfg.PictureHosts, TurnURL: cfg.TurnURL, Moderation: cfg.Moderation, Attachments: cfg.Attachments, UploadPiece: cfg.UploadPiece, Feedback: feedbackForm(&cfg), Stream: cfg.Stream, Requests: cfg.Requests, ThreadsTogether: cfg.ThreadsTogether,
 		FilteredText: cfg.FilteredText, CommandsOff: cfg.CommandsOff, Texts: cfg.texts, HistoryTurns: kept,
 		Log: cfg.Log,
 	})

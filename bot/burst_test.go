@@ -274,7 +274,7 @@ func TestTwoPeopleInABurst(t *testing.T) {
 	})
 }
 
-// TestThreadsOfABurst: two threads of a channel share a queue, and no turn.
+// TestThreadsOfABurst: two threads of a channel may share a queue, and no turn.
 func TestThreadsOfABurst(t *testing.T) {
 	bursting(t, func(t *testing.T, kit *bottest.Kit) {
 		one := kit.Conversation("19:General;messageid=1", "channel", "Mia")
@@ -288,7 +288,7 @@ func TestThreadsOfABurst(t *testing.T) {
 		one.Expect("On: first")
 		one.Expect("On: one, two")
 		other.Expect("On: three, four")
-	})
+	}, together)
 }
 
 // TestEditsInABurst: the turn follows what the author does with each of its messages, before it asks the model and while

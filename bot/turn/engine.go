@@ -129,7 +129,7 @@ type Config struct {
 	Moderation                                      Moderation
 	Attachments                                     files.Attachments
 	UploadPiece                                     int
-	Stream, Requests                                bool
+	Stream, Requests, ThreadsTogether               bool
 	Feedback                                        string // the form that people rate replies with; "": none
 	FilteredText                                    string
 	CommandsOff                                     []string

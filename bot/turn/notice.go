@@ -522,7 +522,7 @@ func (e *Engine) schedule(ctx context.Context, rec Record, queue state.Key) (que
 // and waits for the next one. If a process is killed in between, the next one finds that record: its
 // id is made from the time.
 func scheduleNext(ctx context.Context, t *Turn) error {
-	w, queue := *t.rec.Wait, queueFor(t)
+	w, queue := *t.rec.Wait, t.lease.Queue()
 	rec := t.rec
 	if w.Replaces != "" {
 		rec.ID, rec.Wait, w.Replaces = w.Replaces, &w, ""

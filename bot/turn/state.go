@@ -106,8 +106,8 @@ func elsewhereOf(t *Turn, conversation string) actions.Recipient {
 	return to
 }
 
-// queueFor is the queue of the turn's conversation. Decisions about approvals and answers to questions have
-// a queue of their own, so that none waits for a running turn.
+// queueFor is the queue of the turn's conversation. A thread of a channel has a lane of its own in it. Decisions about
+// approvals and answers to questions have a queue of their own, so that none waits for a running turn.
 func queueFor(t *Turn) state.Key {
 	queue := conversationKey(t)
 	if r := replyIn(t); r != nil {
@@ -115,6 +115,9 @@ func queueFor(t *Turn) state.Key {
 	}
 	if t.beside != "" {
 		return queue.Under("queues", t.beside)
+	}
+	if thread := t.Activity.Conversation.ID; !t.engine.cfg.ThreadsTogether && strings.Contains(thread, threadMark) {
+		return inbox.Lane(queue, thread)
 	}
 	return queue
 }
@@ -382,6 +385,9 @@ func noteReference(t *Turn) {
 	}
 }
 
+// Merge keeps ours: two threads may bring the address of one channel at the same time.
+func (r *reference) Merge(_, _ *reference) {}
+
 func (r *reference) die(why string) {
 	r.Dead, r.Why = time.Now().UTC().Truncate(time.Second), why
 }
@@ -536,7 +542,7 @@ func Forget(ctx context.Context, t *Turn, saved func() error, each func(Place) e
 			}
 			queue := queueOf(p.to)
 			waiting, err := t.engine.inbox.Queued(ctx, queue)
-			if queue == t.lease.Queue() {
+			if queue == conversationKey(t) {
 				waiting-- // this turn
 			}
 			if err == nil {
@@ -718,15 +724,16 @@ func dropWait(ctx context.Context, t *Turn, w inbox.Waiting) error {
 // deletedText is what a turn that goes on after a wait has in place of a message that its author deleted.
 const deletedText = "[The person deleted this message.]"
 
-// waitsForMessage returns the thread of a turn that answers the message and waits: it would bring the old words back.
-// "": none does.
+// waitsForMessage returns the thread of a turn that answers the message and waits, which would bring the old words back,
+// or is at work in a thread that the activity does not name. "": none does.
 func waitsForMessage(ctx context.Context, t *Turn, a *activity.Activity) (thread string, err error) {
 	if a.ID == "" {
 		return "", nil
 	}
 	err = eachRecord(ctx, t, conversationKey(t), a.ID, func(rec *Record, asked *activity.Activity) {
 		same := asked.Type == activity.Message && asked.From.ID == a.From.ID && (asked.ID == a.ID || hasID(rec.burst(), a.ID))
-		if same && rec.ID != t.ID && rec.Phase == waiting { // else it has told the history all that it will
+		elsewhere := asked.Conversation.ID != a.Conversation.ID
+		if same && rec.ID != t.ID && (rec.Phase == waiting || elsewhere) { // else it has told the history all that it will
 			thread = asked.Conversation.ID
 		}
 	})
@@ -755,21 +762,21 @@ func eachRecord(ctx context.Context, t *Turn, queue state.Key, text string, f fu
 // maxThreads is in how many threads of a channel a message is looked for.
 const maxThreads = 100
 
-// threadWith returns the thread whose history has the message, or whose turn waits; nil: there is none. Teams names
+// threadWith returns the thread whose history has the message, or whose turn waits; "": there is none. Teams names
 // only the channel of some that were edited or deleted.
-func threadWith(ctx context.Context, t *Turn, a *activity.Activity, waits string) (*state.Scope, error) {
+func threadWith(ctx context.Context, t *Turn, a *activity.Activity, waits string) (string, error) {
 	history := state.Peek[prompts.History](t.Thread)
 	if err := t.Thread.Err(); err != nil {
-		return nil, fmt.Errorf("read history: %w", err)
+		return "", fmt.Errorf("read history: %w", err)
 	}
 	channel := a.Conversation.BaseID()
 	switch {
-	case waits == a.Conversation.ID, history.Has(a.From.ID, a.ID):
-		return t.Thread, nil
 	case waits != "":
-		return otherThread(ctx, t, waits)
+		return waits, nil
+	case history.Has(a.From.ID, a.ID):
+		return a.Conversation.ID, nil
 	case a.ID == "" || a.TeamID() == "" || channel != a.Conversation.ID:
-		return nil, nil
+		return "", nil
 	}
 	threads := []string{channel + threadMark + a.ID}
 	err := Places(ctx, t, func(p Place) error {
@@ -779,24 +786,29 @@ func threadWith(ctx context.Context, t *Turn, a *activity.Activity, waits string
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	for _, thread := range threads {
-		scope, err := otherThread(ctx, t, thread)
-		if err != nil || state.Peek[prompts.History](scope).Has(a.From.ID, a.ID) {
-			return scope, err
+		scopes, err := t.engine.cfg.Store.Load(ctx, keyOf(elsewhereOf(t, thread)))
+		if err != nil || state.Peek[prompts.History](scopes[0]).Has(a.From.ID, a.ID) {
+			return thread, err
 		}
 	}
-	return nil, nil
+	return "", nil
 }
 
-// otherThread loads the state of another thread of the conversation.
-func otherThread(ctx context.Context, t *Turn, thread string) (*state.Scope, error) {
-	scopes, err := t.engine.cfg.Store.Load(ctx, keyOf(elsewhereOf(t, thread)))
+// passOn has another thread of the conversation follow the turn's activity, in order with what is written there.
+func passOn(ctx context.Context, t *Turn, thread string) error {
+	a := *t.Activity
+	a.Conversation.ID = thread
+	raw, err := a.Encode()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return scopes[0], nil
+	there := t.engine.NewTurn(&a, raw, t.rec.Caller.Trusted, false)
+	once := []inbox.Duplicate{{ID: "pass on\n" + t.ID}}
+	_, _, err = t.engine.submit(ctx, there, inbox.Entry{Queue: queueFor(there), Load: keysOfTurn(there), Duplicates: once, Unbounded: true})
+	return err
 }
 
 // followAuthor gives a turn that goes on after a wait the words that its message has by now.
@@ -836,7 +848,7 @@ func followQueue(ctx context.Context, t *Turn) (changed bool, err error) {
 	if !t.IsMessage() || a.ChannelID != activity.Teams || a.ID == "" || t.rec.Notice != nil || t.rec.Stateless || time.Since(t.rec.Accepted) < amendAfter {
 		return false, nil
 	}
-	n, err := t.engine.inbox.Queued(ctx, conversationKey(t))
+	n, err := t.engine.inbox.Queued(ctx, t.lease.Queue())
 	if err != nil || n < 2 {
 		return false, err
 	}
@@ -846,7 +858,7 @@ func followQueue(ctx context.Context, t *Turn) (changed bool, err error) {
 	}
 	var last Record
 	now := map[string]amendment{}
-	err = eachRecord(ctx, t, conversationKey(t), text, func(rec *Record, by *activity.Activity) {
+	err = eachRecord(ctx, t, t.lease.Queue(), text, func(rec *Record, by *activity.Activity) {
 		same := by.Amends() && by.From.ID == a.From.ID && hasID(messagesIn(t), by.ID)
 		if !same || rec.ID == t.ID || !rec.Accepted.After(now[by.ID].at) {
 			return

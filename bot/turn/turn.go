@@ -1399,8 +1399,11 @@ func (t *Turn) Amend(ctx context.Context) error {
 		return err
 	}
 	thread, err := threadWith(ctx, t, a, waits)
-	if err != nil || thread == nil {
+	switch {
+	case err != nil || thread == "":
 		return err
+	case thread != a.Conversation.ID:
+		return passOn(ctx, t, thread)
 	}
 	text := ""
 	if a.Type == activity.MessageUpdate {
@@ -1410,14 +1413,11 @@ func (t *Turn) Amend(ctx context.Context) error {
 			return err
 		}
 	}
-	history := state.Of[prompts.History](thread)
+	history := state.Of[prompts.History](t.Thread)
 	history.Edit(a.From.ID, a.ID, text)
 	if waits != "" {
 		history.Amend(a.From.ID, a.ID, text)
 	}
 	zerolog.Ctx(ctx).Info().Bool("deleted", text == "").Bool("waits", waits != "").Msg("the history follows what the author of a message did with it")
-	if thread != t.Thread {
-		return t.engine.cfg.Store.Save(ctx, thread)
-	}
 	return nil
 }

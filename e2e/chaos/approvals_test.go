@@ -245,21 +245,24 @@ func (o *office) isOver(k key) bool {
 		closed = closed || s.To == conversation(k.talk) && len(s.Buttons()) == 0
 		told = told || strings.Contains(s.Card(), undecided) // which is only on the cards
 	}
-	for _, s := range o.screens.rules.Sent() {
-		steps := strings.Contains(s.Activity.Text, "also asked") || strings.Contains(s.Activity.Text, "It needs 2")
-		told = told || s.Message() && s.ReplyTo == k.id() && s.Card() == "" && !steps
+	for _, text := range o.told(k) {
+		steps := strings.Contains(text, "also asked") || strings.Contains(text, "It needs 2")
+		told = told || !steps
 	}
 	return closed && told
 }
 
-// told is what the person who asked read in reply, without cards.
-func (o *office) told(k key) (texts []string) {
-	for _, s := range o.screens.rules.Sent() {
-		if s.Message() && s.ReplyTo == k.id() && s.Card() == "" {
-			texts = append(texts, s.Activity.Text)
+// told is what the person who asked reads in reply, besides cards. A message that grew too long ago to be ended has been
+// replaced.
+func (o *office) told(k key) (all []string) {
+	o.screens.mu.Lock()
+	defer o.screens.mu.Unlock()
+	for _, text := range texts(o.screens.finished(k.id())) {
+		if text != "" {
+			all = append(all, text)
 		}
 	}
-	return texts
+	return all
 }
 
 // judge holds what was seen against what was promised.
@@ -311,11 +314,9 @@ func (o *office) judge(runs []string) {
 			o.t.Errorf("%s, %s, %s: it was %q, not one of %q", m.key, m.kind, f.name, outcome, ends)
 		}
 		told := o.told(m.key)
-		late := f.name == "stopped" || faults > 0 && !slices.Contains(told, m.String()+" is paid") // between the decision and the call
-		if outcome == approved && paid == 0 {
-			o.t.Logf("%s, %s was approved and did not run: Mia read %q", m.key, f.name, told)
-		}
-		if paid > 0 && outcome != approved || paid == 0 && outcome == approved && !late || paid > 1+faults {
+		isSorry := func(text string) bool { return strings.HasPrefix(text, "Sorry, ") }
+		without := f.name == "stopped" || faults > 0 && slices.ContainsFunc(told, isSorry) // between the decision and the call
+		if paid > 0 && outcome != approved || paid == 0 && outcome == approved && !without || paid > 1+faults {
 			o.t.Errorf("%s, %s, %s, %d faults: %s, and paid %d times; Mia read %q", m.key, m.kind, f.name, faults, outcome, paid, told)
 		}
 	}

@@ -26,10 +26,17 @@ func keyIn(text string) (k key, ok bool) {
 	return k, err == nil
 }
 
-// conversation is the id of a conversation. Every third is a group chat.
-func conversation(talk int) string { return fmt.Sprintf("conversation-%d", talk) }
+// conversation is the id of a conversation. Every third is a group chat, or a thread of the channel that all such share.
+func conversation(talk int) string {
+	if isThread(talk) {
+		return fmt.Sprintf("channel;messageid=%d", talk)
+	}
+	return fmt.Sprintf("conversation-%d", talk)
+}
 
 func isGroup(talk int) bool { return talk%3 == 2 }
+
+func isThread(talk int) bool { return talk%6 == 5 }
 
 // kind is what a message asks for; it is the message's first word.
 type kind string

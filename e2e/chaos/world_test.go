@@ -150,7 +150,11 @@ func (w *world) activity(d *delivery) []byte {
 		a["replyToId"] = "1-" + d.id()
 	}
 	if isGroup(d.talk) {
-		a["conversation"] = object{"id": conversation(d.talk), "conversationType": "groupChat", "isGroup": true, "tenantId": tenant}
+		kind := "groupChat"
+		if isThread(d.talk) {
+			kind = "channel"
+		}
+		a["conversation"] = object{"id": conversation(d.talk), "conversationType": kind, "isGroup": true, "tenantId": tenant}
 		a["from"] = person(d.talk - 1) // who has a personal chat too
 		a["text"] = "<at>Planbot</at> " + d.kind.text(d.key)
 		a["entities"] = []object{{"type": "mention", "text": "<at>Planbot</at>", "mentioned": bot}}

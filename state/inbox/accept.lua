@@ -1,6 +1,6 @@
 -- Adds a record to a queue, or to the waiting records, unless the delivery is already known.
 -- Claims the queue for the caller if nobody has it.
--- KEYS[10 ...] ids of the delivery
+-- KEYS[11 ...] ids of the delivery
 -- ARGV[2] id  [3] record  [4] owner, unique to this call, '' not to claim the queue
 -- ARGV[5] length of the lease, ms  [6] most records in the queue, or waiting, 0: no limit,
 -- -1: refuse the record
@@ -11,12 +11,12 @@
 -- record is kept and the queue stays with its owner.
 local id, record, owner, most, due = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[6]), ARGV[7]
 local again = false
-for i = 10, #KEYS do
-  if not redis.call('SET', KEYS[i], id, 'NX', 'EX', ARGV[i]) then
+for i = 11, #KEYS do
+  if not redis.call('SET', KEYS[i], id, 'NX', 'EX', ARGV[i - 1]) then
     local first = redis.call('GET', KEYS[i])
     if first ~= id then
-      for j = 10, i - 1 do -- remember these too: this delivery may come again
-        redis.call('SET', KEYS[j], first, 'EX', ARGV[j])
+      for j = 11, i - 1 do -- remember these too: this delivery may come again
+        redis.call('SET', KEYS[j], first, 'EX', ARGV[j - 1])
       end
       return {3, first}
     end
@@ -25,7 +25,7 @@ for i = 10, #KEYS do
 end
 
 local function full()
-  for i = 10, #KEYS do
+  for i = 11, #KEYS do
     redis.call('DEL', KEYS[i])
   end
   return {4}
@@ -53,10 +53,11 @@ if due ~= '' then
       return full()
     end
   end
-  for i = 10, #KEYS do -- a replacement is remembered from now on
-    redis.call('EXPIRE', KEYS[i], ARGV[i])
+  for i = 11, #KEYS do -- a replacement is remembered from now on
+    redis.call('EXPIRE', KEYS[i], ARGV[i - 1])
   end
   redis.call('HSET', records, id, record)
+  list_lane()
   wait_for(id, due, ARGV[8], ARGV[9], at)
   return {2}
 end
@@ -75,6 +76,7 @@ if most ~= 0 and length > most then
   return full()
 end
 redis.call('INCR', depth)
+list_lane()
 if length == 1 and owner ~= '' then
   take(owner, id, 0, at + ARGV[5])
   return {1}

@@ -1,7 +1,7 @@
 -- Takes the record at the head off the queue and saves everything else that ends with it.
 -- Then moves on to the next record, or gives up the queue if it is empty or another process
 -- wants it.
--- KEYS[10] answer  [11 ...] document keys
+-- KEYS[11] answer  [12 ...] document keys
 -- ARGV[2] owner  [3] id  [4] length of the lease, ms
 -- ARGV[5] how long to keep the answer, s, 0: no answer  [6] answer
 -- ARGV[7] '' when the record is done, else when it is due  [8] operator  [9] about
@@ -19,13 +19,13 @@ if have[1] ~= ARGV[2] then
 end
 local first = have[2] == ARGV[3]
 if first then
-  local lost = conflicts(11, 12, {5})
+  local lost = conflicts(12, 12, {5})
   if #lost > 1 then
     return lost
   end
-  store(11, 12)
+  store(12, 12)
   if ARGV[5] ~= '0' then
-    redis.call('SET', KEYS[10], ARGV[6], 'EX', ARGV[5])
+    redis.call('SET', KEYS[11], ARGV[6], 'EX', ARGV[5])
   end
   redis.call('LPOP', list)
   redis.call('DECR', depth)

@@ -71,7 +71,7 @@ func play(t *rapid.T, server *miniredis.Miniredis, client *redis.Client, scripts
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	server.FlushAll()
 	server.SetTime(start)
-	w := &world{t: t, server: server, client: client, scripts: scripts, names: []string{"a", "b"}}
+	w := &world{t: t, server: server, client: client, scripts: scripts, names: []string{"a", "a" + inLane + "b"}}
 	w.model = newModel(start.UnixMilli(), w.names...)
 	for _, s := range steps().Draw(t, "steps") {
 		calls[s.Do](w, s, w.names[s.Queue])
@@ -87,7 +87,7 @@ func queueArgs(name string) (keys []string) {
 	for _, part := range []string{"leases", "wake", "depth", "timers", "dead"} {
 		keys = append(keys, shared(partition, part))
 	}
-	return keys
+	return append(keys, shared(partition, "lanes"))
 }
 
 // call runs a script on both sides.
@@ -144,6 +144,9 @@ func dumpOf(server *miniredis.Miniredis, client *redis.Client) map[string]string
 				hash[name] = fmt.Sprint(int64(score))
 			}
 			all[key] = strings.Join(fields(hash), " | ")
+		case "set":
+			members, _ := server.Members(key)
+			all[key] = fmt.Sprint(members)
 		default:
 			text, _ := server.Get(key)
 			if ttl := server.TTL(key); ttl > 0 {

@@ -158,6 +158,11 @@ func at(queue state.Key, name string) string {
 	return prefix + strings.TrimPrefix(queue.String(), "planbot/") + "/" + name
 }
 
+// lanesKey builds the key of the lanes of a queue, for that queue and for those under it.
+func lanesKey(queue state.Key) string {
+	return prefix + strings.TrimPrefix(base(queue), "planbot/") + "/lanes"
+}
+
 // shared builds a key that all queues of a partition share.
 func shared(partition int, name string) string {
 	return prefix + "{" + strconv.Itoa(partition) + "}/" + name
@@ -167,14 +172,30 @@ func answerKey(queue state.Key, id string) string {
 	return shared(queue.Partition(), "answers/"+url.PathEscape(id))
 }
 
-// subqueues is in the names of the queues under another.
-const subqueues = "/queues/"
+// subqueues is in the names of the queues under another, and inLane in those of its lanes.
+const (
+	subqueues = "/queues/"
+	laneMark  = "lane-"
+	inLane    = subqueues + laneMark
+)
+
+// Lane is a part of a queue whose records run in order, beside those of the queue and of its other lanes. What lists the
+// records of a queue, or finds one of them, knows those of its lanes.
+func Lane(queue state.Key, id string) state.Key {
+	sum := sha256.Sum256([]byte(id))
+	return queue.Under("queues", laneMark+base64.RawURLEncoding.EncodeToString(sum[:16]))
+}
+
+// base is the queue that this one is under.
+func base(queue state.Key) string {
+	name, _, _ := strings.Cut(queue.String(), subqueues)
+	return name
+}
 
 // seen builds the key that remembers an id for a while: for a queue and those under it, since what is
 // delivered again may belong to another of them by then. It hashes the id because ids come from outside.
 func seen(queue state.Key, id string) string {
-	name, _, _ := strings.Cut(queue.String(), subqueues)
-	sum := sha256.Sum256([]byte(name + "\n" + id))
+	sum := sha256.Sum256([]byte(base(queue) + "\n" + id))
 	return shared(queue.Partition(), "seen/"+base64.RawURLEncoding.EncodeToString(sum[:16]))
 }
 
@@ -185,7 +206,8 @@ func call(s *rdb.Script, queue state.Key) *rdb.Call {
 
 // queueKeys returns the first keys of such a call.
 func queueKeys(queue state.Key) []any {
-	return append([]any{at(queue, "queue"), at(queue, "records"), at(queue, "waits"), at(queue, "lease")}, ofPartition[queue.Partition()]...)
+	all := append([]any{at(queue, "queue"), at(queue, "records"), at(queue, "waits"), at(queue, "lease")}, ofPartition[queue.Partition()]...)
+	return append(all, lanesKey(queue))
 }
 
 // ofPartition are those that all queues of a partition share.
@@ -520,33 +542,75 @@ func (i *Inbox) everywhere(ctx context.Context, doing string, of func(partition 
 	return calls, nil
 }
 
-// Queued counts the records in a queue, including the one being worked on.
-func (i *Inbox) Queued(ctx context.Context, q state.Key) (int, error) {
-	if err := q.Err(); err != nil {
-		return 0, fmt.Errorf("count a queue: %w", err)
+// Queued counts the records in a queue and its lanes, including those being worked on.
+func (i *Inbox) Queued(ctx context.Context, q state.Key) (n int, err error) {
+	calls, err := i.inLanes(ctx, "count a queue", q, func(q state.Key) *rdb.Call { return rdb.Plain("llen", at(q, "queue")) })
+	for _, c := range calls {
+		n += int(c.Int())
 	}
-	c := rdb.Plain("llen", at(q, "queue"))
-	err := i.all(ctx, "count a queue", c)
-	return int(c.Int()), err
+	return n, err
+}
+
+// withLanes makes calls for each of these queues, and for each of their lanes that have records. each has the calls of a
+// queue.
+func (i *Inbox) withLanes(
+	ctx context.Context, doing string, queues []state.Key, of func(state.Key) []*rdb.Call,
+) (all []state.Key, each [][]*rdb.Call, err error) {
+	all = slices.Clone(queues)
+	var calls, listed []*rdb.Call
+	for _, q := range queues {
+		if err := q.Err(); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", doing, err)
+		}
+		each = append(each, of(q))
+		if base(q) == q.String() {
+			listed = append(listed, rdb.Plain("smembers", lanesKey(q)))
+		}
+	}
+	calls = append(slices.Concat(each...), listed...)
+	if err := i.all(ctx, doing, calls...); err != nil {
+		return nil, nil, err
+	}
+	calls = nil
+	for _, c := range listed {
+		for _, name := range c.List().Texts() {
+			var lane state.Key
+			if lane.UnmarshalText([]byte(name)) == nil {
+				all, each = append(all, lane), append(each, of(lane))
+				calls = append(calls, each[len(each)-1]...)
+			}
+		}
+	}
+	for some := range slices.Chunk(calls, listAtOnce) {
+		if err := i.all(ctx, doing, some...); err != nil {
+			return nil, nil, err
+		}
+	}
+	return all, each, nil
+}
+
+// inLanes is withLanes for one queue and one call.
+func (i *Inbox) inLanes(ctx context.Context, doing string, q state.Key, of func(state.Key) *rdb.Call) (calls []*rdb.Call, err error) {
+	_, each, err := i.withLanes(ctx, doing, []state.Key{q}, func(q state.Key) []*rdb.Call { return []*rdb.Call{of(q)} })
+	return slices.Concat(each...), err
 }
 
 // Remembers is how long the inbox remembers a delivery.
 func (i *Inbox) Remembers() time.Duration { return i.cfg.DuplicateFor }
 
-// Records returns all records of a queue by id, as they are in one moment: those in the queue,
-// including the one being worked on as it was last saved, and those that wait.
+// Records returns all records of a queue and its lanes by id: those in the queue, including the one being
+// worked on as it was last saved, and those that wait. Those of one queue are as they are in one moment.
 func (i *Inbox) Records(ctx context.Context, q state.Key) (map[string][]byte, error) {
 	const doing = "read the records of a queue"
-	if err := q.Err(); err != nil {
-		return nil, fmt.Errorf("%s: %w", doing, err)
-	}
-	c := rdb.Plain("hgetall", at(q, "records"))
-	if err := i.all(ctx, doing, c); err != nil {
+	calls, err := i.inLanes(ctx, doing, q, func(q state.Key) *rdb.Call { return rdb.Plain("hgetall", at(q, "records")) })
+	if err != nil {
 		return nil, err
 	}
 	all := map[string][]byte{}
-	for pair := range slices.Chunk(c.List().Texts(), 2) {
-		all[pair[0]] = []byte(pair[1])
+	for _, c := range calls {
+		for pair := range slices.Chunk(c.List().Texts(), 2) {
+			all[pair[0]] = []byte(pair[1])
+		}
 	}
 	return all, nil
 }
@@ -596,23 +660,19 @@ type Waiting struct {
 	Record []byte // nil if the listing does not read records
 }
 
-// Waiting lists the waiting records of these queues, without Record. The one due next comes first;
+// Waiting lists the waiting records of these queues and their lanes, without Record. The one due next comes first;
 // those without a due time come last.
 func (i *Inbox) Waiting(ctx context.Context, queues ...state.Key) ([]Waiting, error) {
 	const doing = "list what waits"
-	calls := make([]*rdb.Call, len(queues))
-	for j, q := range queues {
-		if err := q.Err(); err != nil {
-			return nil, fmt.Errorf("%s: %w", doing, err)
-		}
-		calls[j] = rdb.Plain("hgetall", at(q, "waits"))
-	}
-	if err := i.all(ctx, doing, calls...); err != nil {
+	queues, each, err := i.withLanes(ctx, doing, queues, func(q state.Key) []*rdb.Call {
+		return []*rdb.Call{rdb.Plain("hgetall", at(q, "waits"))}
+	})
+	if err != nil {
 		return nil, err
 	}
 	var all []Waiting
-	for n, c := range calls {
-		reply := c.List()
+	for n, calls := range each {
+		reply := calls[0].List()
 		for j := 0; j+1 < len(reply); j += 2 {
 			w, err := parseWaiting(queues[n], reply.Text(j), reply.Text(j+1))
 			if err != nil {
@@ -630,7 +690,7 @@ func (i *Inbox) Waiting(ctx context.Context, queues ...state.Key) ([]Waiting, er
 	return all, nil
 }
 
-// DeadUnder lists the dead letters of the queues under q, see [state.Key.Under], without Record.
+// DeadUnder lists the dead letters of the queues under q, see [state.Key.Under], without Record and without lanes.
 func (i *Inbox) DeadUnder(ctx context.Context, q state.Key) ([]Waiting, error) {
 	const doing = "list dead letters"
 	if err := q.Err(); err != nil {
@@ -644,7 +704,8 @@ func (i *Inbox) DeadUnder(ctx context.Context, q state.Key) ([]Waiting, error) {
 	for _, member := range c.List().Texts() {
 		path, _, _ := strings.Cut(member, "\n")
 		var at state.Key
-		if strings.HasPrefix(path, q.String()+subqueues) && at.UnmarshalText([]byte(path)) == nil && !slices.Contains(under, at) {
+		ours := strings.HasPrefix(path, q.String()+subqueues) && !strings.HasPrefix(path, q.String()+inLane)
+		if ours && at.UnmarshalText([]byte(path)) == nil && !slices.Contains(under, at) {
 			under = append(under, at)
 		}
 	}
@@ -749,21 +810,27 @@ func readWaiting(q state.Key, id string, calls []*rdb.Call) (Waiting, error) {
 
 func noRecord(id string) error { return fmt.Errorf("%w: %.80q", ErrNoRecord, id) }
 
-// Find returns a waiting record, with Record. [ErrNoRecord]: no record with this id waits.
+// Find returns a waiting record of a queue or one of its lanes, with Record. [ErrNoRecord]: no record with this id waits.
 func (i *Inbox) Find(ctx context.Context, q state.Key, id string) (Waiting, error) {
 	const doing = "find a record"
 	if err := check(q, doing, id); err != nil {
 		return Waiting{}, err
 	}
-	calls := readCalls(q, id)
-	if err := i.all(ctx, doing, calls...); err != nil {
+	queues, each, err := i.withLanes(ctx, doing, []state.Key{q}, func(q state.Key) []*rdb.Call { return readCalls(q, id) })
+	if err != nil {
 		return Waiting{}, err
 	}
-	w, err := readWaiting(q, id, calls)
-	if err != nil {
-		return Waiting{}, fmt.Errorf("%s: %w", doing, err)
+	err = noRecord(id)
+	for n, calls := range each {
+		w, failure := readWaiting(queues[n], id, calls)
+		if failure == nil {
+			return w, nil
+		}
+		if !errors.Is(failure, ErrNoRecord) {
+			err = failure
+		}
 	}
-	return w, nil
+	return Waiting{}, fmt.Errorf("%s: %w", doing, err)
 }
 
 // Wake puts w back at the end of its queue and replaces its record (nil: keeps it), in one step. It

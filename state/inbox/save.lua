@@ -1,6 +1,6 @@
 -- Saves documents and the record at the head, all or nothing, and renews the lease, if the
 -- caller still owns the queue. It does even after the lease expired, until somebody claims it.
--- KEYS[10 ...] document keys
+-- KEYS[11 ...] document keys
 -- ARGV[2] owner  [3] id, '' for any record at the head
 -- ARGV[4] length of the lease, ms, 0 not to renew it
 -- ARGV[5] 1 to write the record  [6] record  [7] 1 to reset tries
@@ -11,11 +11,11 @@ local have = redis.call('HMGET', lease, 'owner', 'id', 'tries')
 if have[1] ~= ARGV[2] or ARGV[3] ~= '' and have[2] ~= ARGV[3] then
   return {3}
 end
-local lost = conflicts(10, 8, {5})
+local lost = conflicts(11, 8, {5})
 if #lost > 1 then
   return lost
 end
-store(10, 8)
+store(11, 8)
 if ARGV[5] == '1' then
   redis.call('HSET', records, ARGV[3], ARGV[6])
 end

@@ -1,0 +1,236 @@
+package bot_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bottest"
+	"github.com/planbot-go/planbot/state"
+)
+
+const channelOfThreads = "19:General@thread.tacv2"
+
+// threadOf is a thread of the channel, as that person sees it. "": the channel itself.
+func threadOf(kit *bottest.Kit, thread, person string) *bottest.Chat {
+	id := channelOfThreads
+	if thread != "" {
+		id += ";messageid=" + thread
+	}
+	return kit.Conversation(id, "channel", person)
+}
+
+func together(c *bot.Config) { c.ThreadsTogether = true }
+
+// TestThreadsSideBySide: two threads of a channel do not wait for each other, unless a setting says so.
+func TestThreadsSideBySide(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*bot.Config)
+		took   time.Duration
+	}{
+		"side by side": {func(*bot.Config) {}, thinking},
+		"together":     {together, 2 * thinking},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bursting(t, func(t *testing.T, kit *bottest.Kit) {
+				mia, ben := threadOf(kit, "1", "Mia"), threadOf(kit, "2", "Ben")
+				began := time.Now()
+				mia.On(1).Mention("one")
+				ben.On(1).Mention("two")
+				mia.Expect("On: one")
+				ben.Expect("On: two")
+				if took := time.Since(began).Truncate(time.Second); took != tt.took {
+					t.Errorf("both were answered after %v, want %v", took, tt.took)
+				}
+			}, tt.change)
+		})
+	}
+}
+
+// TestThreadsInOrder: in one thread one message is answered after the other, whoever writes.
+func TestThreadsInOrder(t *testing.T) {
+	bursting(t, func(t *testing.T, kit *bottest.Kit) {
+		mia, ben := threadOf(kit, "1", "Mia"), threadOf(kit, "1", "Ben")
+		began := time.Now()
+		mia.On(1).Mention("one")
+		ben.On(2).Mention("two")
+		mia.On(2).Mention("three")
+		for _, text := range []string{"one", "two", "three"} {
+			mia.Expect("On: " + text)
+		}
+		if took := time.Since(began).Truncate(time.Second); took != 3*thinking {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+// TestThreadsDuplicate: a delivery that comes again is known, in whatever layout it came first.
+func TestThreadsDuplicate(t *testing.T) {
+	replica := 0
+	bursting(t, func(t *testing.T, kit *bottest.Kit) {
+		mia := threadOf(kit, "1", "Mia")
+		message := map[string]any{"type": "message", "id": "17", "text": "<at>Planbot</at> one", "entities": []any{mia.MentionOf("<at>Planbot</at>")}}
+		for at := range 4 {
+			mia.On(1 + at%2).Deliver(message)
+		}
+		mia.Expect("On: one")
+		mia.ExpectNothing()
+	}, func(c *bot.Config) {
+		replica++
+		c.ThreadsTogether = replica == 1
+	})
+}
+
+// threadTally is something that all threads of a channel count in.
+type threadTally struct{ N int }
+
+// TestThreadsShareTheChannel: what two threads change in the channel's state at the same time is all there.
+func TestThreadsShareTheChannel(t *testing.T) {
+	t.Parallel()
+	acts := actions.New()
+	actions.Add(acts, "count", "Counts", func(ctx context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
+		one := state.Of[threadTally](turn.Conversation)
+		time.Sleep(time.Second) // others do so meanwhile
+		one.N++
+		return actions.Text(fmt.Sprint(one.N)), nil
+	})
+	bottest.Test(t, bottest.Config{Actions: acts, Replicas: 2, Log: t.Output()}, func(t *testing.T, kit *bottest.Kit) {
+		const threads = 4
+		kit.Model.Decides(func(bottest.ModelCall) (bottest.Answer, bool) {
+			return bottest.Answer{Text: plan(do("count", `{}`), say("Counted."))}, true
+		})
+		for n := range threads {
+			threadOf(kit, fmt.Sprint(n), "Mia").On(1 + n%2).Mention("count")
+		}
+		for n := range threads {
+			threadOf(kit, fmt.Sprint(n), "Mia").Expect("Counted.")
+		}
+		if n := state.Peek[threadTally](threadOf(kit, "", "Mia").Conversation()).N; n != threads {
+			t.Errorf("%d were counted, want %d", n, threads)
+		}
+	})
+}
+
+// TestApprovalInAThread: a click finds what waits in a thread, also if it names only the channel.
+func TestApprovalInAThread(t *testing.T) {
+	for name, thread := range map[string]string{"names the thread": "1", "names the channel": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bottest.Test(t, bottest.Config{Actions: slowActions(), Replicas: 2, Log: t.Output(), Change: func(c *bot.Config) {
+				c.Policy = func(context.Context, *actions.Turn, actions.Call) (actions.Approval, error) {
+					return actions.Approval{Required: true}, nil
+				}
+			}}, func(t *testing.T, kit *bottest.Kit) {
+				mia := threadOf(kit, "1", "Mia")
+				kit.Model.Says(plan(do("close", `{}`), say("Closed.")))
+				mia.On(1).Mention("Close it")
+				card := mia.ExpectCard("Close a ticket")
+				for _, button := range card.Buttons() {
+					if button["title"] == "Approve" {
+						click, err := card.Click(button)
+						if err != nil {
+							t.Fatal(err)
+						}
+						threadOf(kit, thread, "Mia").On(2).Deliver(click)
+					}
+				}
+				mia.Expect("Closed.")
+			})
+		})
+	}
+}
+
+// TestEditWhileAThreadRuns: an edit that names only the channel counts for the turn that runs in a thread.
+func TestEditWhileAThreadRuns(t *testing.T) {
+	for _, event := range []string{"editMessage", "softDeleteMessage"} {
+		t.Run(event, func(t *testing.T) {
+			bursting(t, func(t *testing.T, kit *bottest.Kit) {
+				const at = "<at>Planbot</at>"
+				mia, bare := threadOf(kit, "1", "Mia"), threadOf(kit, "", "Mia")
+				id := fmt.Sprint(time.Now().UnixMilli())
+				team := map[string]any{"team": map[string]any{"id": channelOfThreads}, "tenant": map[string]any{"id": "tenant-1"}}
+				mention := []any{mia.MentionOf(at)}
+				mia.Deliver(map[string]any{"type": "message", "id": id, "text": at + " it is hunter2", "entities": mention, "channelData": team})
+				time.Sleep(time.Second)
+				edit := map[string]any{"type": "messageDelete", "id": id}
+				if event == "editMessage" {
+					edit["type"], edit["text"], edit["entities"] = "messageUpdate", at+" it is a secret", mention
+				}
+				team["eventType"] = event
+				edit["channelData"] = team
+				bare.Deliver(edit)
+				if event == "editMessage" {
+					mia.Expect("On: it is a secret")
+				}
+				kit.Settle()
+				mia.Mention("next")
+				mia.Expect("On: next")
+				if told := kit.Model.LastCall().Prompt(); strings.Contains(told, "hunter2") {
+					t.Errorf("the model still sees the old words: %s", told)
+				}
+			})
+		})
+	}
+}
+
+// TestStopInOneThread ends what runs there, and nothing in another thread.
+func TestStopInOneThread(t *testing.T) {
+	bursting(t, func(t *testing.T, kit *bottest.Kit) {
+		one, other := threadOf(kit, "1", "Mia"), threadOf(kit, "2", "Mia")
+		one.On(1).Mention("one")
+		other.On(1).Mention("two")
+		time.Sleep(time.Second)
+		one.On(2).Mention("/stop")
+		one.Expect("I stopped.")
+		other.Expect("On: two")
+		one.ExpectNothing()
+	})
+}
+
+// TestForgetBesideAThread: what another thread answers meanwhile is forgotten, or found by the next /forget.
+func TestForgetBesideAThread(t *testing.T) {
+	bursting(t, func(t *testing.T, kit *bottest.Kit) {
+		one, other := threadOf(kit, "1", "Mia"), threadOf(kit, "2", "Mia")
+		other.On(1).Mention("I live in Sandhausen")
+		time.Sleep(time.Second)
+		one.On(2).Mention("/forget yes")
+		one.Next()
+		other.Expect("On: I live in Sandhausen")
+		one.Mention("/forget yes")
+		one.Next()
+		other.Mention("Where do I live?")
+		other.Expect("On: Where do I live?")
+		if told := kit.Model.LastCall().Prompt(); strings.Contains(told, "Sandhausen") {
+			t.Errorf("it was not forgotten: %s", told)
+		}
+	})
+}
+
+// TestThreadsChangeLayout: what waits from one layout is found and goes on in the other.
+func TestThreadsChangeLayout(t *testing.T) {
+	for name, first := range map[string]bool{"from together": true, "to together": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			later := false
+			bottest.Test(t, bottest.Config{Actions: slowActions(), Replicas: 2, Log: t.Output(), Change: func(c *bot.Config) {
+				c.ThreadsTogether = first != later
+				c.Policy = func(context.Context, *actions.Turn, actions.Call) (actions.Approval, error) {
+					return actions.Approval{Required: true}, nil
+				}
+			}}, func(t *testing.T, kit *bottest.Kit) {
+				mia := threadOf(kit, "1", "Mia")
+				kit.Model.Says(plan(do("close", `{}`), say("Closed.")))
+				mia.Mention("Close it")
+				mia.ExpectCard("Close a ticket")
+				later = true
+				kit.Restart()
+				mia.Approve()
+				mia.Expect("Closed.")
+			})
+		})
+	}
+}
