@@ -234,3 +234,36 @@ func TestThreadsChangeLayout(t *testing.T) {
 		})
 	}
 }
+
+// TestThreadsSpeakAndChange: a turn that has said something runs again from there when another thread was faster, so that
+// all is said once and done once.
+func TestThreadsSpeakAndChange(t *testing.T) {
+	t.Parallel()
+	acts := actions.New()
+	type count struct {
+		Slow bool `json:"slow,omitempty"`
+	}
+	actions.Add(acts, "count", "Counts", func(_ context.Context, turn *actions.Turn, in count) (actions.Result, error) {
+		one := state.Of[threadTally](turn.Conversation)
+		if one.N++; in.Slow && one.N == 2 {
+			time.Sleep(time.Second) // in which the other thread counts
+		}
+		return actions.Text(fmt.Sprint(one.N)), nil
+	}, actions.StateOnly)
+	bottest.Test(t, bottest.Config{Actions: acts, Replicas: 2, Log: t.Output()}, func(t *testing.T, kit *bottest.Kit) {
+		kit.Model.Says(
+			plan(do("count", `{}`), say("One."), do("count", `{"slow":true}`), say("Two.")),
+			plan(do("count", `{}`), say("Between.")),
+		)
+		mia, ben := threadOf(kit, "1", "Mia"), threadOf(kit, "2", "Ben")
+		mia.On(1).Mention("count twice")
+		mia.Expect("One.")
+		ben.On(2).Mention("count")
+		ben.Expect("Between.")
+		mia.Expect("Two.")
+		mia.ExpectNothing()
+		if n := state.Peek[threadTally](threadOf(kit, "", "Mia").Conversation()).N; n != 3 {
+			t.Errorf("%d were counted, want 3", n)
+		}
+	})
+}

@@ -90,13 +90,7 @@ func (x *execution) nextPlan(ctx context.Context) error {
 	if x.unsaved.progressed || x.docs.bot != nil || changed(x.docs.scopes[1:]...) || !x.moved && changed(x.Conversation) {
 		return nil // a rerun starts at the last save, not at this plan: it has to repeat what was done since then
 	}
-	if err := cmp.Or(copyToRecord(x.Turn), x.rec.closeSlots()); err != nil {
-		return err
-	}
-	base := x.rec.clone()
-	base.Phase = running
-	x.unsaved.base = &base
-	return nil
+	return startOverHere(x.Turn)
 }
 
 // planForAuthor has the planner make a plan. If that is the first one, and the author of the message edits it

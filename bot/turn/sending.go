@@ -67,7 +67,8 @@ func sendPhase(ctx context.Context, t *Turn) (Next, error) {
 	case run.Progress == nil:
 		return goOnTo(planning), nil
 	}
-	return goOnTo(running), nil
+	t.unsaved.spoke = false // a rerun does not say it again
+	return goOnTo(running), startOverHere(t)
 }
 
 func sendFirst(ctx context.Context, t *Turn) error {

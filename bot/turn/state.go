@@ -134,6 +134,17 @@ func reloadTurn(ctx context.Context, t *Turn) error {
 	return t.docs.load(ctx, keysOfTurn(t))
 }
 
+// startOverHere has a rerun in this process start with the plan as it is now. All changes of state have to be saved.
+func startOverHere(t *Turn) error {
+	if err := cmp.Or(copyToRecord(t), t.rec.closeSlots()); err != nil {
+		return err
+	}
+	base := t.rec.clone()
+	base.Phase = running
+	t.unsaved.base = &base
+	return nil
+}
+
 // encodeRecord writes the record as it is now.
 func encodeRecord(t *Turn) ([]byte, error) {
 	if err := copyToRecord(t); err != nil {

@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -86,7 +87,7 @@ type unsaved struct {
 }
 
 const (
-	// maxReruns is how often a phase runs again because another conversation changed the same value
+	// maxReruns is how often what follows a save runs again because another conversation changed the same value
 	// meanwhile.
 	maxReruns = 5
 	// rerunAfter is the longest wait before the first rerun; it doubles each time. It is random, so that
@@ -148,6 +149,7 @@ func (t *Turn) run(ctx context.Context) (more bool) {
 func (t *Turn) try(ctx context.Context) (more bool, err error) {
 	bounded, cancel := context.WithTimeout(ctx, t.engine.cfg.TurnTimeout)
 	defer cancel()
+	saved := t.lease.Record()
 	for reruns := 0; ; reruns++ {
 		err = safely(t, func() (err error) {
 			if err = t.begin(bounded); err == nil {
@@ -155,6 +157,9 @@ func (t *Turn) try(ctx context.Context) (more bool, err error) {
 			}
 			return err
 		})
+		if now := t.lease.Record(); !bytes.Equal(now, saved) {
+			saved, reruns = now, 0
+		}
 		if !errors.Is(err, state.ErrConflict) || reruns == maxReruns || t.unsaved.spoke {
 			return more, err
 		}
