@@ -267,3 +267,33 @@ func TestThreadsSpeakAndChange(t *testing.T) {
 		}
 	})
 }
+
+// TestManyThreads: five hundred threads of a channel at once are all answered, and a click finds what waits in one of them.
+func TestManyThreads(t *testing.T) {
+	t.Parallel()
+	bottest.Test(t, bottest.Config{Actions: slowActions(), Replicas: 2, Change: func(c *bot.Config) {
+		c.Policy = func(context.Context, *actions.Turn, actions.Call) (actions.Approval, error) {
+			return actions.Approval{Required: true}, nil
+		}
+	}}, func(t *testing.T, kit *bottest.Kit) {
+		const threads = 500
+		kit.Model.Decides(func(call bottest.ModelCall) (bottest.Answer, bool) {
+			if call.Last("user") == "Close it" {
+				return bottest.Answer{Text: plan(do("close", `{}`), say("Closed."))}, true
+			}
+			return bottest.Answer{Takes: thinking, Text: plan(say("Hello."))}, true
+		})
+		mia := threadOf(kit, "mine", "Mia")
+		mia.Mention("Close it")
+		card := mia.ExpectCard("Close a ticket")
+		for n := range threads {
+			threadOf(kit, fmt.Sprint(n), "Ben").On(1 + n%2).Mention("Hello")
+		}
+		time.Sleep(thinking / 2)
+		card.Press("Approve")
+		mia.Expect("Closed.")
+		for n := range threads {
+			threadOf(kit, fmt.Sprint(n), "Ben").Expect("Hello.")
+		}
+	})
+}
