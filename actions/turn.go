@@ -243,6 +243,8 @@ type Attempt struct {
 	Again bool
 	// Answer is what came of the question of this call's last attempt, see [Ask]. nil: it asked none.
 	Answer *Answer
+	// Approved says that exactly this call was approved, by whom the policy wants.
+	Approved bool
 	// MayAsk says that the call may ask the person a question. Without it, [Action.Call] makes a call that
 	// asks again at once, with a declined answer.
 	MayAsk bool

@@ -75,6 +75,10 @@ func TestDelegate(t *testing.T) {
 		ben.ExpectMatch("^Nobody decides your approvals in your place.")
 		ben.Say("/delegate")
 		ben.ExpectMatch("^Nobody decides your approvals in your place.")
+		delegate(t, ben, "Carla")
+		delegate(t, ben, "Dora")
+		ben.Say("/forget yes")
+		ben.Expect("I've deleted everything I kept about you, except the audit of approvals and actions.")
 		var entries []string
 		if err := audit.Read(t.Context(), store, time.Time{}, func(e audit.Entry) error {
 			if e.What == "delegation" {
@@ -84,7 +88,8 @@ func TestDelegate(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		want := []string{"aad-Ben begun aad-Carla", "aad-Carla decided aad-Ben order", "aad-Ben ended aad-Carla"}
+		want := []string{"aad-Ben begun aad-Carla", "aad-Carla decided aad-Ben order", "aad-Ben ended aad-Carla",
+			"aad-Ben begun aad-Carla", "aad-Ben ended aad-Carla", "aad-Ben begun aad-Dora", "aad-Ben ended aad-Dora"}
 		if diff := cmp.Diff(want, entries); diff != "" {
 			t.Error(diff)
 		}

@@ -39,7 +39,7 @@ func digest(token string) string {
 }
 
 // testAgents runs f with a bot whose tools are look and, after an approval, wipe.
-func testAgents(t *testing.T, f func(t *testing.T, s *agents)) {
+func testAgents(t *testing.T, f func(t *testing.T, s *agents), policy ...actions.Policy) {
 	t.Helper()
 	t.Parallel()
 	s := &agents{}
@@ -68,6 +68,9 @@ func testAgents(t *testing.T, f func(t *testing.T, s *agents)) {
 		add("hidden")
 		c := parts.Bot
 		c.Actions, c.Requests = acts, true
+		for _, own := range policy {
+			c.Policy = own
+		}
 		if c.Planner, err = parts.Planner(ctx, "", planner.Config{Actions: acts}); err != nil {
 			return nil, err
 		}
@@ -195,6 +198,56 @@ func TestAgentRequestsApproval(t *testing.T) {
 		}
 		chat.ExpectNothing()
 	})
+}
+
+// TestAgentRequestsApprovalOfOthers: the policy says whose approval it needs, and how many. They read for whom the program
+// asks, and whose token it has lets it ask them.
+func TestAgentRequestsApprovalOfOthers(t *testing.T) {
+	policy := func(ctx context.Context, turn *actions.Turn, call actions.Call) (actions.Approval, error) {
+		if call.Action.Name != server.RequestApproval {
+			return actions.DefaultPolicy(ctx, turn, call)
+		}
+		return actions.Approval{
+			Required: true, Approvers: []string{"aad-Ben"}, Quorum: 2, Delegation: true, Within: time.Hour,
+			Escalate: []actions.Escalation{{After: 10 * time.Minute, To: []string{"aad-Carla"}}},
+		}, nil
+	}
+	testAgents(t, func(t *testing.T, s *agents) {
+		chat, ben, carla, emil := s.meet(), s.Personal("Ben"), s.Personal("Carla"), s.Personal("Emil")
+		delegate(t, ben, "Emil")
+		for want, end := range map[string]func(){
+			`{"decision":"approved"}`: func() {
+				emil.Approve()
+				chat.Expect("Emil (for Ben) approved this. It needs 2 approvals.")
+				time.Sleep(11 * time.Minute)
+				carla.ExpectCard("Deploy 1.2")
+				chat.Expect("Nobody has decided yet, so I've also asked Carla.")
+				carla.Approve()
+			},
+			`{"decision":"rejected"}`: func() {
+				ben.Reject()
+				chat.Expect("OK, I won't do this: Give an approval.")
+			},
+			`{"decision":"unanswered"}`: func() {
+				time.Sleep(2 * time.Hour)
+				chat.ExpectMatch("also asked Carla")
+				carla.ExpectCard("Deploy 1.2")
+			},
+		} {
+			asked := s.call(t, "mia-1", "request_approval", map[string]any{"what": "Deploy 1.2", "details": "To *production*"})
+			chat.ExpectCard("May I ask Ben, Emil (for Ben until", "Deploy 1.2", "The program Coder asks for this on your behalf.").Press("Send")
+			ben.ExpectCard("Deploy 1.2", "To *production*", "The program Coder asks for this on behalf of mia.")
+			emil.ExpectCard("Emil decides this for Ben", "The program Coder asks for this on behalf of mia.")
+			if got := s.call(t, "mia-1", "get_approval", map[string]any{"id": asked.ID}); got.Status != "pending" {
+				t.Errorf("before the decision: %+v", got)
+			}
+			end()
+			s.Settle()
+			if got := s.call(t, "mia-1", "get_approval", map[string]any{"id": asked.ID}); got.Status != "done" || got.Text != want {
+				t.Errorf("want %s: %+v", want, got)
+			}
+		}
+	}, policy)
 }
 
 // TestAgentCallsActions: they run as any other call does, with the policy and in the name of the person.

@@ -60,8 +60,11 @@ func New(store *state.Store, all *actions.Registry, approvers []string, within t
 		Ready:  f.ready,
 		Left:   shown,
 		Handle: f.visit,
-		Forget: func(ctx context.Context, t *turn.Turn) error { return dropDelegation(ctx, t, store) },
-		Asks:   func(_ *turn.Turn, q turn.Question) turn.Pause { return &question{Question: q, of: f} },
+		Forget: func(ctx context.Context, t *turn.Turn) error {
+			noteEnd(t)
+			return dropDelegation(ctx, t, store)
+		},
+		Asks: func(_ *turn.Turn, q turn.Question) turn.Pause { return &question{Question: q, of: f} },
 		Pauses: map[string]func() turn.Pause{
 			"approval": func() turn.Pause { return &approval{of: f} },
 			"question": func() turn.Pause { return &question{of: f} },
@@ -278,10 +281,14 @@ func message(ctx context.Context, t *turn.Turn, kind string, m *activity.Activit
 
 // viewOf is how the turn's person sees what is asked.
 func (f *asking) viewOf(t *turn.Turn) view {
+	program := turn.Program(t)
+	if program != "" {
+		program = t.Translate("The program %s asks for this on your behalf.", program)
+	}
 	return view{
 		View:  titles.View{Say: t.Translate, Zone: t.Activity.Zone()},
 		Title: func(name string) string { return turn.Title(t, name) }, Action: f.actions.Lookup,
-		Asker: t.Activity.From, Program: turn.Program(t),
+		Asker: t.Activity.From, Program: program,
 	}
 }
 

@@ -181,9 +181,7 @@ func Delegate(ctx context.Context, t *turn.Turn, store *state.Store) error {
 	case len(words) == 0:
 		return t.Tell(ctx, t.Translate(nobodyDecides, example))
 	case len(words) == 1 && strings.EqualFold(words[0], "off"):
-		if holds {
-			noteDelegation(t, "ended", held)
-		}
+		noteEnd(t)
 		t.User.Remove("delegation")
 		if err := t.Save(ctx); err != nil {
 			return err
@@ -215,9 +213,7 @@ func Delegate(ctx context.Context, t *turn.Turn, store *state.Store) error {
 		return t.Tell(ctx, t.Translate("I can't reach this person, so I changed nothing."))
 	}
 	d.To, d.Until = bare(d.To), until
-	if holds {
-		noteDelegation(t, "ended", held)
-	}
+	noteEnd(t)
 	noteDelegation(t, "begun", d)
 	*state.Of[delegation](t.User) = d
 	if err := t.Save(ctx); err != nil {
@@ -235,6 +231,14 @@ const nobodyDecides texts.Text = "Nobody decides your approvals in your place. T
 func (d *delegation) inWords(v titles.View) string {
 	return v.Say("%s may decide your approvals in your place until %s, where the rules of an approval allow that. To end it, say %s.",
 		cmp.Or(plain(d.To.Name), v.Say("somebody")), v.Clock(d.Until), "**"+DelegateCommand+" off**")
+}
+
+// noteEnd notes that what the turn's person delegated ends, if they did.
+func noteEnd(t *turn.Turn) {
+	held := *state.Peek[delegation](t.User)
+	if time.Now().Before(held.Until) {
+		noteDelegation(t, "ended", held)
+	}
 }
 
 func noteDelegation(t *turn.Turn, outcome string, d delegation) {

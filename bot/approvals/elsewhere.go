@@ -60,7 +60,7 @@ type visit struct {
 	Approval approval         `json:"approval"`
 	In       string           `json:"in"` // where the turn waits
 	Asker    activity.Account `json:"asker"`
-	Program  string           `json:"program,omitempty"`
+	Program  string           `json:"by,omitempty"` // the name of the one that asks on their behalf
 	Over     bool             `json:"over,omitzero"`
 	Remind   bool             `json:"remind,omitzero"`
 	Redrawn  bool             `json:"redrawn,omitzero"` // its cards were replaced, for a call that was changed
@@ -298,12 +298,17 @@ func (a *approval) send(ctx context.Context, t *turn.Turn, of *activity.Activity
 	if what != "" {
 		key += "\n" + what
 	}
+	asker := bare(of.From)
+	if asker.Name == "" && asker.ID != "" { // a program asks, which does not say
+		m, _ := turn.MemberOf(ctx, t, of.Conversation.BaseID(), asker.ID)
+		asker.Name = m.Name
+	}
 	_, err := turn.SubmitTo(ctx, t, actions.Recipient{Conversation: s.Conversation}, featureName, key, func(h turn.Holder) {
 		copied := *a
 		copied.elsewhere()
 		copied.For = s.For
 		*visits.Of(h) = visit{
-			Approval: copied, In: of.Conversation.ID, Asker: bare(of.From), Program: turn.Program(t),
+			Approval: copied, In: of.Conversation.ID, Asker: asker, Program: turn.Program(t),
 			Over: what == over, Remind: strings.HasPrefix(what, reminder),
 		}
 	})
@@ -395,7 +400,11 @@ func (s sent) people() int {
 func (f *asking) visit(ctx context.Context, t *turn.Turn) error {
 	r := visits.Of(t)
 	a, v := &r.Approval, f.viewOf(t)
-	a.of, v.Asker, v.Program = f, r.Asker, r.Program
+	a.of, v.Asker, v.Program = f, r.Asker, ""
+	if r.Program != "" {
+		asker := cmp.Or(titles.Visible(r.Asker.Name), t.Translate("somebody"))
+		v.Program = t.Translate("The program %s asks for this on behalf of %s.", r.Program, asker)
+	}
 	list := state.Of[approvals](t.Conversation)
 	at := slices.IndexFunc(list.Elsewhere, func(one asked) bool { return one.ID == a.ID })
 	switch {

@@ -812,10 +812,10 @@ func requestOf(t *Turn) *request {
 	return t.rec.Notice.Request
 }
 
-// Program says which program asks; "": none does.
+// Program is the name of the program that asks on the person's behalf; "": none does.
 func Program(t *Turn) string {
 	if r := requestOf(t); r != nil {
-		return t.Translate("The program %s asks for this on your behalf.", titles.Visible(r.By))
+		return titles.Visible(r.By)
 	}
 	return ""
 }

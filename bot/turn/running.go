@@ -561,7 +561,7 @@ func (x *execution) make(ctx context.Context, c *call, i int) {
 	if c.err != nil {
 		return
 	}
-	attempt := actions.Attempt{Key: c.key, Again: i < x.mayHaveStarted, MayAsk: x.mayAsk(i)}
+	attempt := actions.Attempt{Key: c.key, Again: i < x.mayHaveStarted, MayAsk: x.mayAsk(i), Approved: c.granted}
 	if q := x.rec.Run.Question; i == 0 && q != nil && q.Given != nil {
 		attempt.Answer = &actions.Answer{Values: q.Given.Values, Declined: q.Given.Declined, Unanswered: q.Given.Unanswered, State: q.State}
 	}

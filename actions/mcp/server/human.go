@@ -15,11 +15,13 @@ import (
 // The tools that reach people are actions as well, which no plan may use: their calls ask the person and
 // wait.
 const (
-	askAction     = "mcp_ask_person"
-	approveAction = "mcp_request_approval"
+	askAction = "mcp_ask_person"
+	// RequestApproval is the name of the action behind the tool request_approval. Its entities are what, details and
+	// minutes. The person of the token is asked, unless the bot's policy says that it needs an approval, and whose.
+	RequestApproval = "mcp_request_approval"
 )
 
-func isHuman(action string) bool { return action == askAction || action == approveAction }
+func isHuman(action string) bool { return action == askAction || action == RequestApproval }
 
 // asked is a question to a person.
 type asked struct {
@@ -54,13 +56,17 @@ func humans() *actions.Registry {
 		return cameOf(answer, "answered", "declined", text), nil
 	}, actions.Title("Ask me something"))
 	approve := func(ctx context.Context, _ *actions.Turn, in wanted) (actions.Result, error) {
-		answer := actions.AttemptOf(ctx).Answer
-		if answer == nil {
+		attempt := actions.AttemptOf(ctx)
+		answer := attempt.Answer
+		switch {
+		case attempt.Approved:
+			return actions.JSON(decision{Decision: "approved"}), nil
+		case answer == nil:
 			return ask(strings.TrimSpace(in.What+"\n"+in.Details), in.Minutes), nil
 		}
 		return cameOf(answer, "approved", "rejected", ""), nil
 	}
-	actions.Add(r, approveAction, "Asks the person to approve something", approve, actions.Title("Have me approve something"))
+	actions.Add(r, RequestApproval, "Asks people to approve something", approve, actions.Title("Give an approval"))
 	return r
 }
 
@@ -71,12 +77,15 @@ func ask(text string, minutes int, fields ...actions.Field) actions.Result {
 	return actions.Ask(actions.Form{Text: text, Fields: fields, Within: time.Duration(minutes) * time.Minute}, nil)
 }
 
-// cameOf is the result of such an action.
+// decision is the result of such an action.
+type decision struct {
+	Decision string `json:"decision"`
+	Answer   string `json:"answer,omitempty"`
+}
+
+// cameOf is what came of a question.
 func cameOf(a *actions.Answer, yes, no, text string) actions.Result {
-	came := struct {
-		Decision string `json:"decision"`
-		Answer   string `json:"answer,omitempty"`
-	}{yes, text}
+	came := decision{yes, text}
 	switch {
 	case a.Unanswered:
 		came.Decision = "unanswered"
@@ -135,21 +144,28 @@ func (s *Server) offerHumans(server *sdk.Server) {
 			}
 			return map[string]any{"question": in.Question, "choices": anys(in.Choices), "minutes": in.Minutes}, ""
 		}))
-	add("request_approval", "Has the person of your token approve or reject something in Microsoft Teams. "+
+	add("request_approval", "Has a person approve or reject something in Microsoft Teams: the one of your token, or whom the bot's policy names. "+
 		"Returns an id at once; get_approval has the decision.",
 		schemaOf([]string{"what"}, map[string]*jsonschema.Schema{
 			"what":    text("What is to be approved, in one line"),
 			"details": text("What the person should know"),
 			"minutes": minutes,
 		}),
-		false, s.human(approveAction, func(raw json.RawMessage) (map[string]any, string) {
+		false, s.human(RequestApproval, func(raw json.RawMessage) (map[string]any, string) {
 			var in wanted
 			err := json.Unmarshal(raw, &in)
 			empty := strings.TrimSpace(in.What) == ""
 			if err != nil || empty || len(in.What)+len(in.Details) >= maxText || !inTime(in.Minutes) {
 				return nil, "want what is to be approved, in at most 4000 bytes with the details, and 1 to 1440 minutes"
 			}
-			return map[string]any{"what": in.What, "details": in.Details, "minutes": in.Minutes}, ""
+			entities := map[string]any{"what": in.What} // people may read them on a card
+			if in.Details != "" {
+				entities["details"] = in.Details
+			}
+			if in.Minutes > 0 {
+				entities["minutes"] = in.Minutes
+			}
+			return entities, ""
 		}))
 	get := func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		var in struct {
@@ -160,11 +176,23 @@ func (s *Server) offerHumans(server *sdk.Server) {
 		if !ok || json.Unmarshal(r.Params.Arguments, &in) != nil || in.ID == "" || len(in.ID) > maxID {
 			return failed("want the id of one of your requests"), nil
 		}
-		return s.result(ctx, c, in.ID, min(max(time.Duration(in.Seconds)*time.Second, 0), maxWait))
+		return s.result(ctx, c, in.ID, min(max(time.Duration(in.Seconds)*time.Second, 0), maxWait), r.Params.Name == getApproval)
 	}
 	of := schemaOf([]string{"id"}, map[string]*jsonschema.Schema{"id": id, "seconds": seconds})
 	add("get_answer", "Returns the answer to a question, or the result of a call that waited for a person.", of, true, get)
-	add("get_approval", "Returns the decision about what request_approval asked.", of, true, get)
+	add(getApproval, "Returns the decision about what request_approval asked.", of, true, get)
+}
+
+const getApproval = "get_approval"
+
+// decided has the same words for an approval of others as for one of the token's person.
+func decided(came actions.Requested) actions.Requested {
+	said := map[actions.RequestStatus]string{actions.RequestRejected: "rejected", actions.RequestExpired: "unanswered"}[came.Status]
+	if said != "" {
+		raw, _ := json.Marshal(decision{Decision: said}) // it always encodes
+		came.Status, came.Text = actions.RequestDone, string(raw)
+	}
+	return came
 }
 
 // human is the handler of a tool that asks a person. entities reads its arguments, or says what is wrong.

@@ -422,14 +422,17 @@ func (c caller) request() actions.Request {
 	return actions.Request{Tenant: c.tenant, Person: c.person, Subject: c.subject, By: c.by}
 }
 
-// result is what a request came to, after a while if it is not over.
-func (s *Server) result(ctx context.Context, c caller, id string, wait time.Duration) (*sdk.CallToolResult, error) {
+// result is what a request came to, after a while if it is not over. decision says that it is read as one.
+func (s *Server) result(ctx context.Context, c caller, id string, wait time.Duration, decision bool) (*sdk.CallToolResult, error) {
 	came, err := s.came(ctx, c, id, wait)
 	if errors.Is(err, actions.ErrNoRequest) {
 		return failed("you have no such request, or it is already gone"), nil
 	}
 	if err != nil {
 		return nil, err
+	}
+	if decision {
+		came = decided(came)
 	}
 	return said(came), nil
 }
