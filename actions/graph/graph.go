@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
@@ -209,6 +210,70 @@ func (c Client) Members(group string) actions.Finder {
 		}
 		return people(page.Value...), nil
 	}
+}
+
+// ErrNobody says that nobody has a name, or that somebody who has it may not sign in.
+var ErrNobody = errors.New("nobody in Entra who may sign in has this name")
+
+// Named are people by their user principal names, such as ben@contoso.com. Each name is looked up once, because somebody
+// else may get it later. They are safe for concurrent use.
+type Named struct {
+	client Client
+	names  []string
+
+	mu  sync.Mutex
+	ids map[string]string
+}
+
+// Named returns the people with these user principal names.
+func (c Client) Named(names ...string) *Named {
+	return &Named{client: c, names: names, ids: map[string]string{}}
+}
+
+// Names are the names, as they were given.
+func (n *Named) Names() []string { return slices.Clone(n.names) }
+
+// Find is an [actions.Finder].
+func (n *Named) Find(ctx context.Context, _ *actions.Turn, _ actions.Call) ([]string, error) {
+	return n.IDs(ctx)
+}
+
+// IDs returns their ids in Entra, in the order of the names. [ErrNobody]: there is no such person.
+func (n *Named) IDs(ctx context.Context) (ids []string, err error) {
+	for _, name := range n.names {
+		id, err := n.id(ctx, name)
+		if err != nil {
+			return nil, fmt.Errorf("find %.80q: %w", name, err)
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
+func (n *Named) id(ctx context.Context, name string) (string, error) {
+	n.mu.Lock()
+	known := n.ids[name]
+	n.mu.Unlock()
+	if known != "" {
+		return known, nil
+	}
+	if !strings.Contains(name, "@") {
+		return "", ErrNobody
+	}
+	var person entry
+	err := n.client.look(ctx, "/users/"+url.PathEscape(name)+"?$select=id,accountEnabled", &person)
+	switch {
+	case errors.Is(err, errNotThere):
+		return "", ErrNobody
+	case err != nil:
+		return "", err
+	case person.ID == "" || person.Enabled != nil && !*person.Enabled:
+		return "", ErrNobody
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.ids[name] = cmp.Or(n.ids[name], person.ID)
+	return n.ids[name], nil
 }
 
 // entry is one of a directory.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -241,6 +242,44 @@ func TestPeople(t *testing.T) {
 	}
 	if got, err := (graph.Client{}).Manager(t.Context(), turnIn("personal", "a:1", "17"), actions.Call{}); err == nil {
 		t.Error("nobody has a manager:", got)
+	}
+}
+
+// TestNamed: a name is looked up once, also if somebody else gets it later; a name that nobody has is an error each time.
+func TestNamed(t *testing.T) {
+	t.Parallel()
+	const path = "/users/ben@contoso.com"
+	o := newOffice(t)
+	client := graph.Client{URL: o.URL}
+	board := client.Named("ben@contoso.com")
+	for _, tt := range []struct {
+		answer func(http.ResponseWriter)
+		nobody bool
+	}{
+		{says(503, ""), false},
+		{says(404, ""), true},
+		{says(200, `{"id":"aad-ben","accountEnabled":false}`), true},
+		{says(200, `{}`), true},
+	} {
+		o.answers[path] = tt.answer
+		if got, err := board.IDs(t.Context()); err == nil || errors.Is(err, graph.ErrNobody) != tt.nobody {
+			t.Errorf("found %v, %v", got, err)
+		}
+	}
+	for _, id := range []string{"aad-ben", "aad-another-ben"} {
+		o.answers[path] = says(200, `{"id":"`+id+`","accountEnabled":true}`)
+		got, err := board.Find(t.Context(), nil, actions.Call{})
+		if err != nil || !slices.Equal(got, []string{"aad-ben"}) {
+			t.Errorf("found %v, %v", got, err)
+		}
+	}
+	for _, name := range []string{"Ben", ""} { // anybody can take a name that is none of a user's
+		if got, err := client.Named(name).IDs(t.Context()); !errors.Is(err, graph.ErrNobody) {
+			t.Errorf("%q is %v, %v", name, got, err)
+		}
+	}
+	if asked := o.requests(); len(asked) != 5 {
+		t.Error(asked)
 	}
 }
 

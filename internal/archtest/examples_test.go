@@ -45,6 +45,7 @@ var withoutExample = map[string]string{
 	"app/newbot.Feature":             ofFull,
 	"app/teamsapp.Feature":           ofFull,
 	"app/agents.Feature":             "docs/approvals.md shows how it is named",
+	"app/approvers.Feature":          "docs/approvals.md shows how it is named",
 	"app/tokens.Feature":             ofFull,
 	"app/record.Feature":             ofFull,
 	"app/replay.Feature":             ofFull,
