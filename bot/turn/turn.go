@@ -89,7 +89,7 @@ type unsaved struct {
 const (
 	// maxReruns is how often what follows a save runs again because another conversation changed the same value
 	// meanwhile.
-	maxReruns = 5
+	maxReruns = 8
 	// rerunAfter is the longest wait before the first rerun; it doubles each time. It is random, so that
 	// many conversations that change the same value of the bot's do not meet again.
 	rerunAfter = 40 * time.Millisecond
