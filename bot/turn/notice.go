@@ -645,7 +645,10 @@ func (by notifier) Notices(ctx context.Context, topic string) (all []actions.Not
 	err = by.engine.cfg.Store.Members(ctx, placesKey(PersonKey(t.Activity)), func(places []string) error {
 		var queues []state.Key
 		for _, place := range places {
-			queues = append(queues, queueOf(readPlace(t, place).to))
+			queue := queueOf(readPlace(t, place).to)
+			if !slices.Contains(queues, queue) { // as of many threads
+				queues = append(queues, queue)
+			}
 		}
 		waiting, err := by.engine.inbox.Waiting(ctx, queues...)
 		for _, listed := range waiting {
