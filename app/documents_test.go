@@ -1,4 +1,4 @@
-package documents_test
+package app_test
 
 import (
 	"path/filepath"
@@ -33,8 +33,8 @@ func TestWrongFolders(t *testing.T) {
 	}
 }
 
-// TestWithoutTheFeature: a bot that does not read documents says so where a setting names some.
-func TestWithoutTheFeature(t *testing.T) {
+// TestWithoutKnowledge: a bot that does not read documents says so where a setting names some.
+func TestWithoutKnowledge(t *testing.T) {
 	t.Setenv("BOT_KNOWLEDGE_DIR", "handbook")
 	s := app.Settings(app.Bot{Name: "Desk"})
 	if err := s.Read(); err != nil {

@@ -1,4 +1,4 @@
-package moderation_test
+package app_test
 
 import (
 	"slices"
@@ -9,8 +9,8 @@ import (
 	"github.com/planbot-go/planbot/app/moderation"
 )
 
-// TestSettings: each row is what is set, and the variables that are wrong.
-func TestSettings(t *testing.T) {
+// TestModerationSettings: each row is what is set, and the variables that are wrong.
+func TestModerationSettings(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		flags string

@@ -1,4 +1,4 @@
-package full
+package app_test
 
 import (
 	"cmp"
@@ -8,14 +8,15 @@ import (
 	"testing"
 
 	"github.com/planbot-go/planbot/app"
+	"github.com/planbot-go/planbot/app/full"
 	"github.com/planbot-go/planbot/internal/golden"
 )
 
-// TestTheTableOfSettings: docs/settings.md has the table that is generated from here, and package app the names
+// TestTheTableOfSettings: docs/settings.md has the table that is generated from all features, and this package the names
 // of the features' settings. With BOTTEST_UPDATE=1 both are written anew.
 func TestTheTableOfSettings(t *testing.T) {
 	t.Parallel()
-	const page, begin, end = "../../docs/settings.md", "go test ./app/full -->\n\n", "\n<!-- end -->"
+	const page, begin, end = "../docs/settings.md", "go test ./app -run TheTableOfSettings -->\n\n", "\n<!-- end -->"
 	raw, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
@@ -26,7 +27,7 @@ func TestTheTableOfSettings(t *testing.T) {
 		t.Fatalf("%s has no place for the table", page)
 	}
 	var all, common, features strings.Builder
-	for _, s := range app.Settings(app.Bot{}, Features()...).Given() {
+	for _, s := range app.Settings(app.Bot{}, full.Features()...).Given() {
 		meaning := s.About
 		if s.Also != "" {
 			meaning += " (also `" + s.Also + "`)"
@@ -50,5 +51,5 @@ func TestTheTableOfSettings(t *testing.T) {
 	}
 	const head = "| variable | meaning | default |\n|---|---|---|\n"
 	golden.Compare(t, page, before+begin+"## The ten you need\n\n"+head+common.String()+"\n## All of them\n\n"+head+all.String()+end+after)
-	golden.Compare(t, "../settings.txt", features.String())
+	golden.Compare(t, "settings.txt", features.String())
 }
