@@ -262,7 +262,7 @@ func (a *Activity) checkIdentity() error {
 	switch {
 	case a.Type == "":
 		return errors.New("no type")
-	case a.Conversation.ID == "":
+	case a.Conversation.BaseID() == "":
 		return errors.New("no conversation.id")
 	}
 	for _, id := range []struct{ name, value string }{

@@ -112,6 +112,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"no type":           `{"conversation":{"id":"c"}}`,
 		"type of no string": `{"type":1,"conversation":{"id":"c"}}`,
 		"no conversation":   `{"type":"message"}`,
+		"only a thread":     `{"type":"message","conversation":{"id":";messageid=1"}}`,
 		"conversation null": `{"type":"message","conversation":null}`,
 		"from of no object": `{"type":"message","conversation":{"id":"c"},"from":"me"}`,
 		"duplicate key":     `{"type":"message","conversation":{"id":"c"},"serviceUrl":"https://a","serviceUrl":"https://b"}`,

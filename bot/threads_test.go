@@ -115,6 +115,55 @@ func TestThreadsShareTheChannel(t *testing.T) {
 	})
 }
 
+// TestThreadsShareTheChannelAndPeople: so it is if the action changes the person's state in the same step.
+func TestThreadsShareTheChannelAndPeople(t *testing.T) {
+	t.Parallel()
+	acts := actions.New()
+	actions.Add(acts, "count", "Counts", func(_ context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
+		time.Sleep(time.Duration(turn.Activity.From.Name[0]) * time.Millisecond) // others do so meanwhile
+		state.Of[threadTally](turn.Conversation).N++
+		state.Of[threadTally](turn.User).N++
+		return actions.Done, nil
+	})
+	bottest.Test(t, bottest.Config{Actions: acts, Replicas: 2, Log: t.Output()}, func(t *testing.T, kit *bottest.Kit) {
+		people := []string{"Mia", "Ben", "Carla", "Dan"}
+		kit.Model.Decides(func(bottest.ModelCall) (bottest.Answer, bool) {
+			return bottest.Answer{Text: plan(do("count", `{}`), say("Counted."))}, true
+		})
+		for n, person := range people {
+			threadOf(kit, person, person).On(1 + n%2).Mention("count")
+		}
+		for _, person := range people {
+			thread := threadOf(kit, person, person)
+			thread.Expect("Counted.")
+			if n := state.Peek[threadTally](thread.User()).N; n != 1 {
+				t.Errorf("%d were counted for %s", n, person)
+			}
+		}
+		if n := state.Peek[threadTally](threadOf(kit, "", "Mia").Conversation()).N; n != len(people) {
+			t.Errorf("%d were counted", n)
+		}
+	})
+}
+
+// TestNoticeFromAThread: what an action sends to its own thread at once comes after the answer, as elsewhere.
+func TestNoticeFromAThread(t *testing.T) {
+	t.Parallel()
+	acts := actions.New()
+	actions.Add(acts, "tell", "Tells", func(ctx context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
+		_, err := turn.Notifier.Notify(ctx, actions.Notice{Text: "By the way."})
+		time.Sleep(time.Second) // in which it would be sent
+		return actions.Done, err
+	})
+	bottest.Test(t, bottest.Config{Actions: acts, Replicas: 2, Log: t.Output()}, func(t *testing.T, kit *bottest.Kit) {
+		kit.Model.Says(plan(do("tell", `{}`), say("Told.")))
+		mia := threadOf(kit, "1", "Mia")
+		mia.Mention("tell")
+		mia.Expect("Told.")
+		mia.Expect("By the way.")
+	})
+}
+
 // TestApprovalInAThread: a click finds what waits in a thread, also if it names only the channel.
 func TestApprovalInAThread(t *testing.T) {
 	for name, thread := range map[string]string{"names the thread": "1", "names the channel": ""} {

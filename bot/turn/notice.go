@@ -320,7 +320,7 @@ func (e *Engine) keep(ctx context.Context, p *post) (string, error) {
 		listed := t.rec.Wait.listed()
 		entry.Wait = &listed
 	} else {
-		entry.Load = keysOfTurn(t)
+		entry.Queue, entry.Load = queueFor(t), keysOfTurn(t)
 		if key != "" {
 			entry.Duplicates = []inbox.Duplicate{{ID: "notice\n" + key, For: sameNotice}}
 		}

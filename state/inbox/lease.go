@@ -120,8 +120,8 @@ func (l *Lease) OnLost(f func()) {
 //
 // Errors: [ErrLost]: the queue is gone and nothing was written for it. A [state.ConflictError]:
 // rebase the scopes in Conflicted and save again; those in Saved are already saved. With scopes in
-// two other partitions Save compares all versions before it writes anything, so that Saved is empty
-// unless somebody else saved in that very moment. Otherwise the errors of [state.Store.Save].
+// two other partitions, or in two at all and in a queue under another, Save compares all versions before it writes anything,
+// so that Saved is empty unless somebody else saved in that very moment. Otherwise the errors of [state.Store.Save].
 func (l *Lease) Save(ctx context.Context, record []byte, progress bool, scopes ...*state.Scope) error {
 	const doing = "save a record"
 	if err := l.in.fits(l.queue, len(record), l.in.maxRecord()); err != nil {
@@ -179,7 +179,8 @@ func (l *Lease) saveOthers(ctx context.Context, others []*state.Batch, own *stat
 			return err
 		}
 	}
-	if len(others) > 1 {
+	beside := base(l.queue) != l.queue.String() // others change documents of this partition at the same time
+	if len(others) > 1 || beside && len(own.Docs) > 0 {
 		lost, err := l.in.store.Compare(ctx, append(slices.Clip(others), own)...)
 		if err != nil {
 			return err
