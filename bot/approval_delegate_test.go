@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -175,6 +176,50 @@ func TestDelegatesDecideOnce(t *testing.T) {
 		card.As("Dora").Press("Approve")
 		team.Expect("They are on their way.")
 		expectDone(t, kit, ordered, 4)
+	})
+}
+
+// TestDelegateAndApproverAtOnce: one of two clicks at the same time decides, in chats of their own. Both are reminded
+// before, and the one whose delegation has ended is not.
+func TestDelegateAndApproverAtOnce(t *testing.T) {
+	t.Parallel()
+	config, ordered := laptops(actions.Approval{Approvers: []string{"aad-Ben"}, Delegation: true, Within: 100 * time.Hour})
+	policy := config.Change
+	config.Change = func(c *bot.Config) {
+		c.ApprovalReminder = "09:00"
+		policy(c)
+	}
+	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+		const waits = "Approvals are waiting for you. Say **/approvals** to see them."
+		mia, ben, carla := kit.Personal("Mia"), kit.Personal("Ben"), kit.Personal("Carla")
+		ben.Say("/delegate to aad-Carla until 2000-01-01")
+		ben.ExpectMatch("^Carla may decide")
+		kit.Model.Says(orderTwo)
+		mia.Say("order two laptops")
+		mia.ExpectCard("May I ask Ben, Carla (for Ben until 2000-01-01 23:59 UTC)").Press("Send")
+		id := regexp.MustCompile(`"approval":"([^"]+)"`).FindStringSubmatch(ben.ExpectCard("Order").Card())[1]
+		carla.ExpectCard("Order")
+		time.Sleep(10 * time.Hour)
+		ben.Expect(waits)
+		carla.Expect(waits)
+		time.Sleep(24 * time.Hour)
+		ben.Expect(waits)
+		carla.ExpectNothing()
+		ben.Say("/delegate to aad-Carla for 1 day")
+		ben.ExpectMatch("^Carla may decide")
+		kit.Together(func() { ben.Say("/approve " + id) }, func() { carla.Say("/approve " + id) })
+		mia.Expect("They are on their way.")
+		kit.Settle()
+		late := 0
+		for _, m := range slices.Concat(ben.Messages(), carla.Messages()) {
+			if strings.HasPrefix(m.Activity.Text, "This was already decided: Approved by ") {
+				late++
+			}
+		}
+		if late != 1 {
+			t.Errorf("%d of the two came too late", late)
+		}
+		expectDone(t, kit, ordered, 2)
 	})
 }
 

@@ -802,6 +802,11 @@ func (s *Settings) Check() error {
 	if _, err := time.Parse("15:04", s.ApprovalReminder); s.ApprovalReminder != "" && err != nil {
 		f.add("BOT_APPROVAL_REMINDER", "%q is no time of day such as 09:00", s.ApprovalReminder)
 	}
+	for _, id := range s.Approvers {
+		if strings.Contains(id, "@") && !strings.HasPrefix(id, "19:") { // nobody could press the buttons
+			f.add("BOT_APPROVERS", "%.80q is a name, not an id or aadObjectId", id)
+		}
+	}
 	if s.Burst < 0 || s.Burst > 10*time.Second {
 		f.add("BOT_BURST", "%s is not between 0s and 10s", s.Burst)
 	}
