@@ -225,6 +225,9 @@ func TestAgentRequestsApprovalOfOthers(t *testing.T) {
 				carla.Approve()
 			},
 			`{"decision":"rejected"}`: func() {
+				ben.Say("/approvals")
+				ben.ExpectCard("The program Coder asks for this on behalf of somebody.")
+				ben.Next()
 				ben.Reject()
 				chat.Expect("OK, I won't do this: Give an approval.")
 			},

@@ -281,15 +281,29 @@ func message(ctx context.Context, t *turn.Turn, kind string, m *activity.Activit
 
 // viewOf is how the turn's person sees what is asked.
 func (f *asking) viewOf(t *turn.Turn) view {
-	program := turn.Program(t)
-	if program != "" {
-		program = t.Translate("The program %s asks for this on your behalf.", program)
-	}
 	return view{
 		View:  titles.View{Say: t.Translate, Zone: t.Activity.Zone()},
 		Title: func(name string) string { return turn.Title(t, name) }, Action: f.actions.Lookup,
-		Asker: t.Activity.From, Program: program,
+		Asker: t.Activity.From, Program: programOf(t, turn.Program(t), t.Activity.From),
 	}
+}
+
+// viewOther is how the turn's person sees what another turn asks.
+func (f *asking) viewOther(t *turn.Turn, w *turn.Waiting) view {
+	v := f.viewOf(t)
+	v.Asker, v.Program = w.Asked.From, programOf(t, turn.Program(w), w.Asked.From)
+	return v
+}
+
+// programOf is the sentence that a program of that name asks in somebody's name. "": none does.
+func programOf(t *turn.Turn, name string, asker activity.Account) string {
+	switch {
+	case name == "":
+		return ""
+	case same(asker, t.Activity.From):
+		return t.Translate("The program %s asks for this on your behalf.", name)
+	}
+	return t.Translate("The program %s asks for this on behalf of %s.", name, cmp.Or(titles.Visible(asker.Name), t.Translate("somebody")))
 }
 
 // take puts a click into the pause that it is about.
@@ -299,8 +313,7 @@ func (c click) take(ctx context.Context, t *turn.Turn, w *turn.Waiting) (ours bo
 		if c.Answers || p.ID != c.ID {
 			return false, ""
 		}
-		v := p.of.viewOf(t)
-		v.Asker = w.Asked.From
+		v := p.of.viewOther(t, w)
 		c.here = conversationOf(w.Asked) == conversationOf(t.Activity)
 		refusal = p.judge(ctx, t, w, c)
 		changes := false
@@ -337,8 +350,7 @@ func (c click) take(ctx context.Context, t *turn.Turn, w *turn.Waiting) (ours bo
 func (c click) taken(ctx context.Context, t *turn.Turn, w *turn.Waiting) activity.Card {
 	log := zerolog.Ctx(ctx).Info()
 	if a, ok := w.Pause.(*approval); ok {
-		v := a.of.viewOf(t)
-		v.Asker = w.Asked.From
+		v := a.of.viewOther(t, w)
 		t.Count(Counted, strings.TrimSuffix(a.decision(), always))
 		if a.Agreed {
 			v.Asked = names(t, a.Sent)

@@ -400,11 +400,7 @@ func (s sent) people() int {
 func (f *asking) visit(ctx context.Context, t *turn.Turn) error {
 	r := visits.Of(t)
 	a, v := &r.Approval, f.viewOf(t)
-	a.of, v.Asker, v.Program = f, r.Asker, ""
-	if r.Program != "" {
-		asker := cmp.Or(titles.Visible(r.Asker.Name), t.Translate("somebody"))
-		v.Program = t.Translate("The program %s asks for this on behalf of %s.", r.Program, asker)
-	}
+	a.of, v.Asker, v.Program = f, r.Asker, programOf(t, r.Program, r.Asker)
 	list := state.Of[approvals](t.Conversation)
 	at := slices.IndexFunc(list.Elsewhere, func(one asked) bool { return one.ID == a.ID })
 	switch {
@@ -475,8 +471,7 @@ func Inbox(ctx context.Context, t *turn.Turn) error {
 			if !ok || w.Asked == nil || w.Asked.Targeted() && in == here || w.For != a.Kind() || a.Decision != nil {
 				continue
 			}
-			v := a.of.viewOf(t)
-			v.Asker, v.Program = w.Asked.From, ""
+			v := a.of.viewOther(t, w)
 			own := w.Asked.From.ID == t.Activity.From.ID
 			if err := a.standIn(ctx, t, v.Asker); err != nil {
 				return err

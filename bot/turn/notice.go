@@ -808,16 +808,16 @@ func forgetRequests(ctx context.Context, t *Turn) error {
 }
 
 // requestOf is the request that the turn runs; nil: it runs none.
-func requestOf(t *Turn) *request {
-	if t.rec.Notice == nil {
+func requestOf(h Holder) *request {
+	if h.record().Notice == nil {
 		return nil
 	}
-	return t.rec.Notice.Request
+	return h.record().Notice.Request
 }
 
-// Program is the name of the program that asks on the person's behalf; "": none does.
-func Program(t *Turn) string {
-	if r := requestOf(t); r != nil {
+// Program is the name of the program that asks in a turn on the person's behalf; "": none does.
+func Program(h Holder) string {
+	if r := requestOf(h); r != nil {
 		return titles.Visible(r.By)
 	}
 	return ""
