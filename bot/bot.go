@@ -242,7 +242,7 @@ type Config struct {
 	Access Access
 	// MaxTurns limits the turns that run in this process; further ones wait for it or for another
 	// process. MaxWaiting and MaxWaitingPerConversation limit the waiting turns, in total and per
-	// conversation. Beyond them the channel is told to retry. 0: 1024, 10000, 256.
+	// conversation, or thread of a channel. Beyond them the channel is told to retry. 0: 1024, 10000, 256.
 	MaxTurns, MaxWaiting, MaxWaitingPerConversation int
 	// MaxConnections limits the connections of a server made by [Bot.NewServer]. MaxRequests limits
 	// the requests being answered; a request counts once its body is read, and gets a 503 beyond
