@@ -22,7 +22,7 @@ func TestWhatIsNotLinked(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	binary := filepath.Join(t.TempDir(), "bot")
-	_, needs := run(ctx, t, "go", "build", "-ldflags=-dumpdep", "-o", binary, "./cmd/bot")
+	_, needs := run(ctx, t, "go", "build", "-ldflags=-dumpdep -w", "-o", binary, "./cmd/bot")
 	checkMethodNames(t, needs)
 	symbols, _ := run(ctx, t, "go", "tool", "nm", binary)
 	absent := []string{

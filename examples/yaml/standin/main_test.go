@@ -113,7 +113,7 @@ func TestCommands(t *testing.T) {
 func TestCommand(t *testing.T) {
 	t.Parallel()
 	e := setup(t)
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(e.dir, "bin", "desk"), ".")
+	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", filepath.Join(e.dir, "bin", "desk"), ".")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
