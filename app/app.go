@@ -438,7 +438,7 @@ func (p *program) assemble(ctx context.Context) error {
 		Actions: maker.Actions, Planner: maker, Store: p.store, Channel: client, Tokens: client, Authenticator: bot.Guarded(guard), Log: p.log,
 		FilteredText: p.FilteredText, CommandsOff: p.CommandsOff, Feedback: p.Feedback, HistoryTurns: p.HistoryTurns,
 		Stream:      p.streams(),
-		TurnTimeout: p.TurnTimeout, Burst: p.Burst, ThreadsTogether: p.ThreadsTogether, AckTimeout: p.ackTimeout,
+		TurnTimeout: p.TurnTimeout, Burst: p.Burst, Steer: p.Steer, ThreadsTogether: p.ThreadsTogether, AckTimeout: p.ackTimeout,
 		ApprovalTimeout: p.ApprovalTimeout, ApprovalReminder: p.ApprovalReminder, Approvers: p.Approvers,
 		MaxSteps: p.MaxSteps, MaxSameCalls: p.MaxSameCalls, Budget: p.Budget(), Quota: quota.Limits{
 			UserTurnsPerMinute: p.UserTurns, UserTokensPerDay: p.UserTokens, TenantTurnsPerMinute: p.TenantTurns, TenantTokensPerDay: p.TenantTokens,

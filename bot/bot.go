@@ -147,6 +147,9 @@ type Config struct {
 	// Burst is how long a message waits for others of the same person that are answered together with it, at most 10
 	// seconds. 0: it does not wait, and only those are answered together that wait behind a running turn.
 	Burst time.Duration
+	// Steer has what a person writes while a plan runs join that turn before it plans again, as in a burst: the model sees it
+	// with what was done so far, and one reply answers all. Commands that run are not changed. false: it waits for its turn.
+	Steer bool
 	// ThreadsTogether has all threads of a channel answered one after another. false: only what is in one thread is.
 	// Replicas of a release that has no such field do not find an approval that waits in a thread by itself, so set it until
 	// none of them is left.
@@ -461,7 +464,7 @@ func New(cfg Config) (*Bot, error) {
 	}
 	engine, err := turn.New(turn.Config{
 		Actions: cfg.Actions, Planner: cfg.Planner, Store: cfg.Store, Channel: cfg.Channel,
-		Handler: b.handler, Plans: b.plans, Burst: b.cfg.Burst, Notice: b.routes.notice, Unread: b.unread, Clicked: decidedClick,
+		Handler: b.handler, Plans: b.plans, Burst: b.cfg.Burst, Steer: b.cfg.Steer, Notice: b.routes.notice, Unread: b.unread, Clicked: decidedClick,
 		OwnAnswer: func(t *Turn, said string) turn.Answer { return failedInvoke(b, t, said) },
 		Features:  features, Policy: cfg.Policy,
 		TurnTimeout: cfg.TurnTimeout, Lease: cfg.Lease, Patience: cfg.Patience,

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/quota"
 	"github.com/planbot-go/planbot/bottest"
@@ -514,4 +515,74 @@ func repeats(request []byte) string {
 		}
 	}
 	return ""
+}
+
+// TestSteer: what the person writes while a plan runs joins the turn before it plans again, in the order in which it came,
+// and quotas count it.
+func TestSteer(t *testing.T) {
+	for name, steer := range map[string]bool{"with the setting": true, "without": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			acts := actions.New()
+			actions.Add(acts, "search", "Searches tickets", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
+				time.Sleep(4 * time.Second)
+				return actions.Text("Two tickets."), nil
+			})
+			cfg := bottest.Config{Actions: acts, Replicas: 2, Log: t.Output(), Change: func(c *bot.Config) {
+				c.Steer = steer
+				c.Quota = quota.Limits{UserTurnsPerMinute: 3}
+			}}
+			bottest.Test(t, cfg, func(t *testing.T, kit *bottest.Kit) {
+				kit.Model.Says(plan(do("search", `{}`)), plan(say("I have looked for tickets of Ben.")))
+				mia := kit.Personal("Mia")
+				mia.Say("Look for tickets")
+				time.Sleep(time.Second)
+				mia.Say("of Ben")
+				mia.Say("please")
+				if !steer {
+					kit.Model.Says(plan(say("Yes.")))
+				}
+				answer := mia.Next()
+				if answer.Activity.Text != "I have looked for tickets of Ben." || (answer.ReplyTo == "activity-3") != steer {
+					t.Errorf("the answer to %s is %q", answer.ReplyTo, answer.Activity.Text)
+				}
+				if !steer {
+					mia.Expect("Yes.")
+				}
+				prompt := kit.Model.Calls()[1].Prompt()
+				if strings.Contains(prompt, "of Ben") != steer || !strings.Contains(prompt, "Look for tickets") {
+					t.Errorf("the second plan was made from %s", prompt)
+				}
+				mia.Say("One more")
+				mia.ExpectMatch("lot of messages")
+			})
+		})
+	}
+}
+
+// TestSteerAfterADeath: what has joined stays, whatever process plans.
+func TestSteerAfterADeath(t *testing.T) {
+	t.Parallel()
+	acts := actions.New()
+	actions.Add(acts, "search", "Searches tickets", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
+		time.Sleep(4 * time.Second)
+		return actions.Text("Two tickets."), nil
+	})
+	cfg := bottest.Config{Actions: acts, Replicas: 2, Log: t.Output(), Change: func(c *bot.Config) { c.Steer = true }}
+	bottest.Test(t, cfg, func(t *testing.T, kit *bottest.Kit) {
+		kit.Model.Says(plan(do("search", `{}`)))
+		mia := kit.Personal("Mia")
+		mia.On(1).Say("Look for tickets")
+		time.Sleep(time.Second)
+		mia.On(2).Say("of Ben")
+		asked := kit.Model.Hangs(time.Minute)
+		kit.Model.Says(plan(say("I have looked for tickets of Ben.")))
+		<-asked
+		kit.Kill(1)
+		mia.Expect("I have looked for tickets of Ben.")
+		mia.ExpectNothing()
+		if prompt := kit.Model.LastCall().Prompt(); !strings.Contains(prompt, "of Ben") || !strings.Contains(prompt, "Two tickets.") {
+			t.Errorf("the plan was made from %s", prompt)
+		}
+	})
 }

@@ -46,7 +46,7 @@ type quota struct {
 
 // counted is what this process has counted of a turn.
 type counted struct {
-	admitted bool
+	admitted int    // messages; 0: none
 	over     string // what to tell a person who is over a limit, "" if they are not
 	spent    int    // tokens
 	began    bool   // spent has what an earlier process counted
@@ -104,11 +104,16 @@ func (q *quota) of(t *turn.Turn, turns, used int) (all []limit) {
 	return all
 }
 
-// step notes what an earlier process has counted, when the turn begins or goes on.
+// step notes what an earlier process has counted, when the turn begins or goes on, and counts messages that have joined it
+// since. They do not end it.
 func (q *quota) step(ctx context.Context, t *turn.Turn, name string) (context.Context, func(error)) {
-	if name == turn.StepTurn {
-		c := local.Of(t)
+	c, n := local.Of(t), turn.Messages(t)
+	switch {
+	case name == turn.StepTurn:
 		c.spent, c.began = tokens(t.Usage), true
+	case name == turn.StepPlan && c.admitted > 0 && n > c.admitted:
+		q.count(ctx, q.of(t, n-c.admitted, 0))
+		c.admitted = n
 	}
 	return ctx, nil
 }
@@ -116,8 +121,8 @@ func (q *quota) step(ctx context.Context, t *turn.Turn, name string) (context.Co
 // begin counts the turn, and ends it if its person is over a limit.
 func (q *quota) begin(ctx context.Context, t *turn.Turn) error {
 	c := local.Of(t)
-	if !c.admitted {
-		c.admitted = true
+	if c.admitted == 0 {
+		c.admitted = turn.Messages(t)
 		c.over = q.admit(ctx, t)
 	}
 	if c.over != "" {

@@ -1,7 +1,9 @@
 package turn
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -37,12 +39,49 @@ func joinBurst(ctx context.Context, t *Turn, lease *inbox.Lease) (joined bool, e
 	}
 	ctx, cancel := context.WithTimeout(ctx, claimWithin)
 	defer cancel()
-	following, err := lease.Following(ctx, maxBurst-1, waits)
-	if err != nil || len(following) == 0 || !mayJoin(t) {
+	return joinFollowing(ctx, t, lease, waits, mayJoin)
+}
+
+// errJoined says that messages have joined a turn that runs: it goes on from its last save.
+var errJoined = errors.New("messages have joined the turn")
+
+// steer has what the person wrote while a plan ran join the turn, before it plans again. Then the error is errJoined.
+func steer(ctx context.Context, t *Turn) error {
+	if !t.engine.cfg.Steer || len(t.Rounds) == 0 {
+		return nil
+	}
+	saved := false
+	isOpen := func(t *Turn) bool {
+		if saved || !isWords(t) {
+			return saved
+		}
+		saved = t.Save(ctx) == nil // what joins is saved without state
+		return saved
+	}
+	joined, err := joinFollowing(ctx, t, t.lease, true, isOpen)
+	if err != nil || !joined {
+		return err
+	}
+	rec, err := Decode(t.lease.Record())
+	if err == nil {
+		t.Activity, err = rec.Read()
+	}
+	return cmp.Or(err, errJoined)
+}
+
+// joinFollowing has the messages join that follow the one at the head directly and belong to it, if that may be joined.
+func joinFollowing(ctx context.Context, t *Turn, lease *inbox.Lease, again bool, mayBeJoined func(*Turn) bool) (joined bool, err error) {
+	e := t.engine
+	following, err := lease.Following(ctx, maxBurst-1-len(t.rec.Parts), again)
+	if err != nil || len(following) == 0 || !mayBeJoined(t) {
 		return false, err
 	}
 	rec := t.rec
+	rec.Text, rec.Parts = "", slices.Clip(rec.Parts)
 	size, said := len(rec.Activity), len(t.Text)
+	for _, p := range rec.Parts {
+		size += len(p.Activity)
+	}
 	var ids []string
 	for _, entry := range following {
 		next, err := Decode(entry.Record)
@@ -80,7 +119,7 @@ func joinBurst(ctx context.Context, t *Turn, lease *inbox.Lease) (joined bool, e
 	joined, err = lease.Join(ctx, raw, ids)
 	if joined {
 		t.Log().Info().Strs("with", ids).Msg("messages that waited are answered as one question")
-		for _, p := range rec.Parts {
+		for _, p := range rec.Parts[len(t.rec.Parts):] {
 			e.see(Event{Turn: p.ID, Received: &Received{Activity: p.Activity, Dropped: "it is answered together with others, in turn " + t.ID}})
 		}
 	}
@@ -89,10 +128,16 @@ func joinBurst(ctx context.Context, t *Turn, lease *inbox.Lease) (joined bool, e
 
 // mayJoin reports whether the turn has not begun, and is about nothing but the words of a message for the planner.
 func mayJoin(t *Turn) bool {
-	r, a := &t.rec, t.Activity
+	r := &t.rec
 	begun := r.Phase != planning || r.Run != nil || r.Wait != nil || len(r.Parts)+len(r.Outbox)+len(r.Sent) > 0
-	other := r.Text != "" || r.Notice != nil || r.Own != "" || r.Stateless || r.Awaited || r.Answer != nil
-	if begun || other || !t.IsMessage() || a.ID == "" || t.Text == "" || len(a.Value) > 0 || a.FromBot() || a.CallerID != "" {
+	return !begun && isWords(t)
+}
+
+// isWords reports whether the turn is about nothing but the words of messages for the planner.
+func isWords(t *Turn) bool {
+	r, a := &t.rec, t.Activity
+	other := r.Text != "" && len(r.Parts) == 0 || r.Notice != nil || r.Own != "" || r.Stateless || r.Awaited || r.Answer != nil
+	if other || !t.IsMessage() || a.ID == "" || t.Text == "" || len(a.Value) > 0 || a.FromBot() || a.CallerID != "" {
 		return false
 	}
 	isFile := func(at activity.Attachment) bool {

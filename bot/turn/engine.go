@@ -103,6 +103,8 @@ type Config struct {
 	// Burst is how long a message waits for others that join it. 0: it does not wait, and only those join that wait behind
 	// another turn.
 	Burst time.Duration
+	// Steer is that of [bot.Config].
+	Steer bool
 	// Notice returns the handler of that name for notices with Run, or nil if there is none.
 	Notice func(name string) Handler
 	// OwnAnswer answers an invoke that failed. said is safe to show.

@@ -38,6 +38,9 @@ func (x *execution) makePlan(ctx context.Context) (Next, error) {
 	if x.halt.isStopped() {
 		return Next{}, stream.ErrStopped
 	}
+	if err := steer(ctx, x.Turn); err != nil {
+		return Next{}, err
+	}
 	come, tells, err := x.readAttachments(ctx)
 	if err != nil || tells {
 		return come, err

@@ -160,11 +160,14 @@ func (t *Turn) try(ctx context.Context) (more bool, err error) {
 		if now := t.lease.Record(); !bytes.Equal(now, saved) {
 			saved, reruns = now, 0
 		}
-		if !errors.Is(err, state.ErrConflict) || reruns == maxReruns || t.unsaved.spoke {
+		joined := errors.Is(err, errJoined)
+		if !joined && (!errors.Is(err, state.ErrConflict) || reruns == maxReruns || t.unsaved.spoke) {
 			return more, err
 		}
-		zerolog.Ctx(ctx).Info().Err(err).Int("attempt", reruns+1).Msg("another conversation changed the same value, running again")
-		wait(bounded, mathrand.N(rerunAfter<<reruns), nil)
+		if !joined {
+			zerolog.Ctx(ctx).Info().Err(err).Int("attempt", reruns+1).Msg("another conversation changed the same value, running again")
+			wait(bounded, mathrand.N(rerunAfter<<reruns), nil)
+		}
 		if err := reloadTurn(bounded, t); err != nil {
 			return false, err
 		}
@@ -241,7 +244,7 @@ func (t *Turn) begin(ctx context.Context) error {
 		return err
 	}
 	err := t.move(ctx, come)
-	if err == nil || putsOff(t, err) || errors.Is(err, state.ErrConflict) {
+	if err == nil || putsOff(t, err) || errors.Is(err, state.ErrConflict) || errors.Is(err, errJoined) {
 		return err
 	}
 	for _, f := range t.engine.cfg.Features {
