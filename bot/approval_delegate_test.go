@@ -89,8 +89,10 @@ func TestDelegate(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		want := []string{"aad-Ben begun aad-Carla", "aad-Carla decided aad-Ben order", "aad-Ben ended aad-Carla",
-			"aad-Ben begun aad-Carla", "aad-Ben ended aad-Carla", "aad-Ben begun aad-Dora", "aad-Ben ended aad-Dora"}
+		want := []string{
+			"aad-Ben begun aad-Carla", "aad-Carla decided aad-Ben order", "aad-Ben ended aad-Carla",
+			"aad-Ben begun aad-Carla", "aad-Ben ended aad-Carla", "aad-Ben begun aad-Dora", "aad-Ben ended aad-Dora",
+		}
 		if diff := cmp.Diff(want, entries); diff != "" {
 			t.Error(diff)
 		}

@@ -517,18 +517,23 @@ func repeats(request []byte) string {
 	return ""
 }
 
+// slowSearch is an action that takes a while, and whose result the model reads.
+func slowSearch() *actions.Registry {
+	acts := actions.New()
+	actions.Add(acts, "search", "Searches tickets", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
+		time.Sleep(4 * time.Second)
+		return actions.Text("Two tickets."), nil
+	})
+	return acts
+}
+
 // TestSteer: what the person writes while a plan runs joins the turn before it plans again, in the order in which it came,
 // and quotas count it.
 func TestSteer(t *testing.T) {
 	for name, steer := range map[string]bool{"with the setting": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			acts := actions.New()
-			actions.Add(acts, "search", "Searches tickets", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
-				time.Sleep(4 * time.Second)
-				return actions.Text("Two tickets."), nil
-			})
-			cfg := bottest.Config{Actions: acts, Replicas: 2, Log: t.Output(), Change: func(c *bot.Config) {
+			cfg := bottest.Config{Actions: slowSearch(), Replicas: 2, Log: t.Output(), Change: func(c *bot.Config) {
 				c.Steer = steer
 				c.Quota = quota.Limits{UserTurnsPerMinute: 3}
 			}}
@@ -563,12 +568,7 @@ func TestSteer(t *testing.T) {
 // TestSteerAfterADeath: what has joined stays, whatever process plans.
 func TestSteerAfterADeath(t *testing.T) {
 	t.Parallel()
-	acts := actions.New()
-	actions.Add(acts, "search", "Searches tickets", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
-		time.Sleep(4 * time.Second)
-		return actions.Text("Two tickets."), nil
-	})
-	cfg := bottest.Config{Actions: acts, Replicas: 2, Log: t.Output(), Change: func(c *bot.Config) { c.Steer = true }}
+	cfg := bottest.Config{Actions: slowSearch(), Replicas: 2, Log: t.Output(), Change: func(c *bot.Config) { c.Steer = true }}
 	bottest.Test(t, cfg, func(t *testing.T, kit *bottest.Kit) {
 		kit.Model.Says(plan(do("search", `{}`)))
 		mia := kit.Personal("Mia")

@@ -26,6 +26,12 @@ func threadOf(kit *bottest.Kit, thread, person string) *bottest.Chat {
 
 func together(c *bot.Config) { c.ThreadsTogether = true }
 
+func asksAlways(c *bot.Config) {
+	c.Policy = func(context.Context, *actions.Turn, actions.Call) (actions.Approval, error) {
+		return actions.Approval{Required: true}, nil
+	}
+}
+
 // TestThreadsSideBySide: two threads of a channel do not wait for each other, unless a setting says so.
 func TestThreadsSideBySide(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -92,7 +98,7 @@ type threadTally struct{ N int }
 func TestThreadsShareTheChannel(t *testing.T) {
 	t.Parallel()
 	acts := actions.New()
-	actions.Add(acts, "count", "Counts", func(ctx context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
+	actions.Add(acts, "count", "Counts", func(_ context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
 		one := state.Of[threadTally](turn.Conversation)
 		time.Sleep(time.Second) // others do so meanwhile
 		one.N++
@@ -169,11 +175,7 @@ func TestApprovalInAThread(t *testing.T) {
 	for name, thread := range map[string]string{"names the thread": "1", "names the channel": ""} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bottest.Test(t, bottest.Config{Actions: slowActions(), Replicas: 2, Log: t.Output(), Change: func(c *bot.Config) {
-				c.Policy = func(context.Context, *actions.Turn, actions.Call) (actions.Approval, error) {
-					return actions.Approval{Required: true}, nil
-				}
-			}}, func(t *testing.T, kit *bottest.Kit) {
+			bottest.Test(t, bottest.Config{Actions: slowActions(), Replicas: 2, Log: t.Output(), Change: asksAlways}, func(t *testing.T, kit *bottest.Kit) {
 				mia := threadOf(kit, "1", "Mia")
 				kit.Model.Says(plan(do("close", `{}`), say("Closed.")))
 				mia.On(1).Mention("Close it")
@@ -267,9 +269,7 @@ func TestThreadsChangeLayout(t *testing.T) {
 			later := false
 			bottest.Test(t, bottest.Config{Actions: slowActions(), Replicas: 2, Log: t.Output(), Change: func(c *bot.Config) {
 				c.ThreadsTogether = first != later
-				c.Policy = func(context.Context, *actions.Turn, actions.Call) (actions.Approval, error) {
-					return actions.Approval{Required: true}, nil
-				}
+				asksAlways(c)
 			}}, func(t *testing.T, kit *bottest.Kit) {
 				mia := threadOf(kit, "1", "Mia")
 				kit.Model.Says(plan(do("close", `{}`), say("Closed.")))
@@ -320,11 +320,7 @@ func TestThreadsSpeakAndChange(t *testing.T) {
 // TestManyThreads: five hundred threads of a channel at once are all answered, and a click finds what waits in one of them.
 func TestManyThreads(t *testing.T) {
 	t.Parallel()
-	bottest.Test(t, bottest.Config{Actions: slowActions(), Replicas: 2, Change: func(c *bot.Config) {
-		c.Policy = func(context.Context, *actions.Turn, actions.Call) (actions.Approval, error) {
-			return actions.Approval{Required: true}, nil
-		}
-	}}, func(t *testing.T, kit *bottest.Kit) {
+	bottest.Test(t, bottest.Config{Actions: slowActions(), Replicas: 2, Change: asksAlways}, func(t *testing.T, kit *bottest.Kit) {
 		const threads = 500
 		kit.Model.Decides(func(call bottest.ModelCall) (bottest.Answer, bool) {
 			if call.Last("user") == "Close it" {

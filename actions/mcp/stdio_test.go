@@ -50,14 +50,14 @@ func serveStdio(kind string) {
 	type in struct {
 		To string `json:"to,omitempty"`
 	}
-	sdk.AddTool(server, &sdk.Tool{Name: "send", Description: "Sends"}, func(ctx context.Context, _ *sdk.CallToolRequest, in in) (*sdk.CallToolResult, any, error) {
+	sdk.AddTool(server, &sdk.Tool{Name: "send", Description: "Sends"}, func(_ context.Context, _ *sdk.CallToolRequest, in in) (*sdk.CallToolResult, any, error) {
 		switch in.To {
 		case "environment":
 			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: strings.Join(os.Environ(), "\n")}}}, nil, nil
 		case "die":
 			os.Exit(1)
 		case "sleep":
-			<-ctx.Done()
+			select {} // it does not answer the cancellation either
 		case "much":
 			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: strings.Repeat("x", 9<<20)}}}, nil, nil
 		}
