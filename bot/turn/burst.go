@@ -39,7 +39,11 @@ func joinBurst(ctx context.Context, t *Turn, lease *inbox.Lease) (joined bool, e
 	}
 	ctx, cancel := context.WithTimeout(ctx, claimWithin)
 	defer cancel()
-	return joinFollowing(ctx, t, lease, waits, mayJoin)
+	following, err := lease.Following(ctx, maxBurst-1, waits)
+	if err != nil || len(following) == 0 || !mayJoin(t) {
+		return false, err
+	}
+	return joinRecords(ctx, t, lease, following)
 }
 
 // errJoined says that messages have joined a turn that runs: it goes on from its last save.
@@ -47,18 +51,17 @@ var errJoined = errors.New("messages have joined the turn")
 
 // steer has what the person wrote while a plan ran join the turn, before it plans again. Then the error is errJoined.
 func steer(ctx context.Context, t *Turn) error {
-	if !t.engine.cfg.Steer || len(t.Rounds) == 0 {
+	if !t.engine.cfg.Steer || len(t.Rounds) == 0 || !isWords(t) {
 		return nil
 	}
-	saved := false
-	isOpen := func(t *Turn) bool {
-		if saved || !isWords(t) {
-			return saved
-		}
-		saved = t.Save(ctx) == nil // what joins is saved without state
-		return saved
+	following, err := t.lease.Following(ctx, maxBurst-1-len(t.rec.Parts), true)
+	if err != nil || len(following) == 0 {
+		return err
 	}
-	joined, err := joinFollowing(ctx, t, t.lease, true, isOpen)
+	if err := t.Save(ctx); err != nil { // what joins is saved without state
+		return err
+	}
+	joined, err := joinRecords(ctx, t, t.lease, following)
 	if err != nil || !joined {
 		return err
 	}
@@ -69,14 +72,9 @@ func steer(ctx context.Context, t *Turn) error {
 	return cmp.Or(err, errJoined)
 }
 
-// joinFollowing has the messages join that follow the one at the head directly and belong to it, if that may be joined.
-func joinFollowing(ctx context.Context, t *Turn, lease *inbox.Lease, again bool, mayBeJoined func(*Turn) bool) (joined bool, err error) {
-	e := t.engine
-	following, err := lease.Following(ctx, maxBurst-1-len(t.rec.Parts), again)
-	if err != nil || len(following) == 0 || !mayBeJoined(t) {
-		return false, err
-	}
-	rec := t.rec
+// joinRecords has those of the following messages join that belong to the one at the head.
+func joinRecords(ctx context.Context, t *Turn, lease *inbox.Lease, following []inbox.Entry) (joined bool, err error) {
+	e, rec := t.engine, t.rec
 	rec.Text, rec.Parts = "", slices.Clip(rec.Parts)
 	size, said := len(rec.Activity), len(t.Text)
 	for _, p := range rec.Parts {

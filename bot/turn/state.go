@@ -116,7 +116,8 @@ func queueFor(t *Turn) state.Key {
 	if t.beside != "" {
 		return queue.Under("queues", t.beside)
 	}
-	if thread := t.Activity.Conversation.ID; !t.engine.cfg.ThreadsTogether && strings.Contains(thread, threadMark) {
+	thread := t.Activity.Conversation.ID
+	if !t.engine.cfg.ThreadsTogether && strings.Contains(thread, threadMark) {
 		return inbox.Lane(queue, thread)
 	}
 	return queue

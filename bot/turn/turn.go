@@ -157,8 +157,8 @@ func (t *Turn) try(ctx context.Context) (more bool, err error) {
 			}
 			return err
 		})
-		if now := t.lease.Record(); !bytes.Equal(now, saved) {
-			saved, reruns = now, 0
+		if !bytes.Equal(saved, t.lease.Record()) {
+			saved, reruns = t.lease.Record(), 0
 		}
 		joined := errors.Is(err, errJoined)
 		if !joined && (!errors.Is(err, state.ErrConflict) || reruns == maxReruns || t.unsaved.spoke) {
