@@ -464,13 +464,15 @@ func New(cfg Config) (*Bot, error) {
 	}
 	engine, err := turn.New(turn.Config{
 		Actions: cfg.Actions, Planner: cfg.Planner, Store: cfg.Store, Channel: cfg.Channel,
-		Handler: b.handler, Plans: b.plans, Burst: b.cfg.Burst, Steer: b.cfg.Steer, Notice: b.routes.notice, Unread: b.unread, Clicked: decidedClick,
+		Handler: b.handler, Plans: b.plans, Burst: cfg.Burst, Steer: cfg.Steer, ThreadsTogether: cfg.ThreadsTogether,
+		Notice: b.routes.notice, Unread: b.unread, Clicked: decidedClick,
 		OwnAnswer: func(t *Turn, said string) turn.Answer { return failedInvoke(b, t, said) },
 		Features:  features, Policy: cfg.Policy,
 		TurnTimeout: cfg.TurnTimeout, Lease: cfg.Lease, Patience: cfg.Patience,
 		MaxSteps: cfg.MaxSteps, MaxSameCalls: cfg.MaxSameCalls, MaxTurns: cfg.MaxTurns,
 		MaxWaiting: cfg.MaxWaiting, MaxWaitingPerConversation: cfg.MaxWaitingPerConversation,
-		Budget: cfg.Budget, PictureHosts: cfg.PictureHosts, TurnURL: cfg.TurnURL, Moderation: cfg.Moderation, Attachments: cfg.Attachments, UploadPiece: cfg.UploadPiece, Feedback: feedbackForm(&cfg), Stream: cfg.Stream, Requests: cfg.Requests, ThreadsTogether: cfg.ThreadsTogether,
+		Budget: cfg.Budget, PictureHosts: cfg.PictureHosts, TurnURL: cfg.TurnURL, Moderation: cfg.Moderation,
+		Attachments: cfg.Attachments, UploadPiece: cfg.UploadPiece, Feedback: feedbackForm(&cfg), Stream: cfg.Stream, Requests: cfg.Requests,
 		FilteredText: cfg.FilteredText, CommandsOff: cfg.CommandsOff, Texts: cfg.texts, HistoryTurns: kept,
 		Log: cfg.Log,
 	})

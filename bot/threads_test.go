@@ -79,9 +79,10 @@ func TestThreadsDuplicate(t *testing.T) {
 	replica := 0
 	bursting(t, func(t *testing.T, kit *bottest.Kit) {
 		mia := threadOf(kit, "1", "Mia")
-		message := map[string]any{"type": "message", "id": "17", "text": "<at>Planbot</at> one", "entities": []any{mia.MentionOf("<at>Planbot</at>")}}
-		for at := range 4 {
-			mia.On(1 + at%2).Deliver(message)
+		const at = "<at>Planbot</at>"
+		message := map[string]any{"type": "message", "id": "17", "text": at + " one", "entities": []any{mia.MentionOf(at)}}
+		for n := range 4 {
+			mia.On(1 + n%2).Deliver(message)
 		}
 		mia.Expect("On: one")
 		mia.ExpectNothing()
@@ -175,7 +176,8 @@ func TestApprovalInAThread(t *testing.T) {
 	for name, thread := range map[string]string{"names the thread": "1", "names the channel": ""} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bottest.Test(t, bottest.Config{Actions: slowActions(), Replicas: 2, Log: t.Output(), Change: asksAlways}, func(t *testing.T, kit *bottest.Kit) {
+			cfg := bottest.Config{Actions: slowActions(), Replicas: 2, Log: t.Output(), Change: asksAlways}
+			bottest.Test(t, cfg, func(t *testing.T, kit *bottest.Kit) {
 				mia := threadOf(kit, "1", "Mia")
 				kit.Model.Says(plan(do("close", `{}`), say("Closed.")))
 				mia.On(1).Mention("Close it")

@@ -64,9 +64,9 @@ func delegationID(t *turn.Turn, id string) string {
 	return turn.Hash(tenant, turn.PersonKey(&who).String())
 }
 
-// find returns who decides in the place of an approver; nil: nobody does.
-func (f *asking) find(ctx context.Context, t *turn.Turn, approver string) (*delegation, error) {
-	row, err := f.store.FindRow(ctx, delegations, delegationID(t, approver))
+// findDelegation returns who decides in the place of an approver; nil: nobody does.
+func findDelegation(ctx context.Context, t *turn.Turn, store *state.Store, approver string) (*delegation, error) {
+	row, err := store.FindRow(ctx, delegations, delegationID(t, approver))
 	if errors.Is(err, state.ErrNoRow) {
 		return nil, nil
 	}
@@ -88,66 +88,6 @@ func (d *delegation) orphaned(ctx context.Context, t *turn.Turn) bool {
 	_, err := turn.MemberOf(ctx, t, d.In, idOf(d.By))
 	refused, ok := errors.AsType[*connector.Error](err)
 	return ok && refused.Code == connector.NoMember
-}
-
-// delegateOf returns who is asked besides an approver; nil: nobody. It is not who asked, nor somebody who is asked anyway.
-func (a *approval) delegateOf(ctx context.Context, t *turn.Turn, approver string) (*delegation, error) {
-	if !a.Delegation || isChat(approver) {
-		return nil, nil
-	}
-	d, err := a.of.find(ctx, t, approver)
-	if err != nil || d == nil || same(d.To, t.Activity.From) {
-		return nil, err
-	}
-	asked := slices.ContainsFunc(a.deciders(), func(id string) bool { return isOf(id, d.To) })
-	if asked || slices.ContainsFunc(a.Sent, func(s sent) bool { return isOf(s.To, d.To) }) || d.orphaned(ctx, t) {
-		return nil, nil
-	}
-	return d, nil
-}
-
-// standIn finds out in whose place the person of the turn may decide now, if they may not decide themselves.
-func (a *approval) standIn(ctx context.Context, t *turn.Turn, asker activity.Account) error {
-	a.stands = nil
-	who := t.Activity.From
-	if !a.Delegation || same(asker, who) || a.MayDecide(who, asker, conversationOf(t.Activity)) {
-		return nil
-	}
-	var found *delegation
-	for _, id := range a.deciders() {
-		if isChat(id) || id == nobody {
-			continue
-		}
-		d, err := a.of.find(ctx, t, id)
-		if err != nil {
-			return err
-		}
-		free := found == nil || a.voteFor(idOf(found.By)) != nil
-		if d != nil && free && same(d.To, who) && !d.orphaned(ctx, t) {
-			found = d
-		}
-	}
-	a.stands = found
-	return nil
-}
-
-// seat is an id of the approver for whom a click of that person counts.
-func (a *approval) seat(who activity.Account) string {
-	if a.stands != nil {
-		return idOf(a.stands.By)
-	}
-	return idOf(who)
-}
-
-// voteFor returns the approval of the person with that id, or of who gave it in their place; nil: there is none.
-func (a *approval) voteFor(id string) *decision {
-	at := slices.IndexFunc(a.Votes, func(d decision) bool {
-		return id == d.ID || strings.EqualFold(id, d.User) || d.For != nil && isOf(id, *d.For)
-	})
-	if at < 0 {
-		return nil
-	}
-	return &a.Votes[at]
 }
 
 // why says why somebody is asked; show makes a name safe.

@@ -690,3 +690,63 @@ func (a *approval) waitOn(t *turn.Turn, said string) (turn.Next, error) {
 }
 
 const unreachable texts.Text = "I can't reach enough people who may approve this, so I didn't do it."
+
+// delegateOf returns who is asked besides an approver; nil: nobody. It is not who asked, nor somebody who is asked anyway.
+func (a *approval) delegateOf(ctx context.Context, t *turn.Turn, approver string) (*delegation, error) {
+	if !a.Delegation || isChat(approver) {
+		return nil, nil
+	}
+	d, err := findDelegation(ctx, t, a.of.store, approver)
+	if err != nil || d == nil || same(d.To, t.Activity.From) {
+		return nil, err
+	}
+	asked := slices.ContainsFunc(a.deciders(), func(id string) bool { return isOf(id, d.To) })
+	if asked || slices.ContainsFunc(a.Sent, func(s sent) bool { return isOf(s.To, d.To) }) || d.orphaned(ctx, t) {
+		return nil, nil
+	}
+	return d, nil
+}
+
+// standIn finds out in whose place the person of the turn may decide now, if they may not decide themselves.
+func (a *approval) standIn(ctx context.Context, t *turn.Turn, asker activity.Account) error {
+	a.stands = nil
+	who := t.Activity.From
+	if !a.Delegation || same(asker, who) || a.MayDecide(who, asker, conversationOf(t.Activity)) {
+		return nil
+	}
+	var found *delegation
+	for _, id := range a.deciders() {
+		if isChat(id) || id == nobody {
+			continue
+		}
+		d, err := findDelegation(ctx, t, a.of.store, id)
+		if err != nil {
+			return err
+		}
+		free := found == nil || a.voteFor(idOf(found.By)) != nil
+		if d != nil && free && same(d.To, who) && !d.orphaned(ctx, t) {
+			found = d
+		}
+	}
+	a.stands = found
+	return nil
+}
+
+// seat is an id of the approver for whom a click of that person counts.
+func (a *approval) seat(who activity.Account) string {
+	if a.stands != nil {
+		return idOf(a.stands.By)
+	}
+	return idOf(who)
+}
+
+// voteFor returns the approval of the person with that id, or of who gave it in their place; nil: there is none.
+func (a *approval) voteFor(id string) *decision {
+	at := slices.IndexFunc(a.Votes, func(d decision) bool {
+		return id == d.ID || strings.EqualFold(id, d.User) || d.For != nil && isOf(id, *d.For)
+	})
+	if at < 0 {
+		return nil
+	}
+	return &a.Votes[at]
+}

@@ -106,7 +106,7 @@ func elsewhereOf(t *Turn, conversation string) actions.Recipient {
 	return to
 }
 
-// queueFor is the queue of the turn's conversation. A thread of a channel has a lane of its own in it. Decisions about
+// queueFor is the queue of the turn's conversation. A thread of a channel has one of its own. Decisions about
 // approvals and answers to questions have a queue of their own, so that none waits for a running turn.
 func queueFor(t *Turn) state.Key {
 	queue := conversationKey(t)
@@ -118,7 +118,7 @@ func queueFor(t *Turn) state.Key {
 	}
 	thread := t.Activity.Conversation.ID
 	if !t.engine.cfg.ThreadsTogether && strings.Contains(thread, threadMark) {
-		return inbox.Lane(queue, thread)
+		return inbox.ThreadQueue(queue, thread)
 	}
 	return queue
 }

@@ -29,7 +29,7 @@ var withoutExample = map[string]string{
 	"app/plans.Feature":              ofFull,
 	"app/services.Feature":           ofFull,
 	"bot/turn.New":                   insideOfBot,
-	"state/inbox.Lane":               insideOfBot,
+	"state/inbox.ThreadQueue":        insideOfBot,
 	"bot/turn.Decode":                insideOfBot,
 	"bot/turn/files.New":             "package bot/turn calls it",
 	"state/inbox.Open":               insideOfBot,

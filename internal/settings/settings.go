@@ -145,13 +145,14 @@ type Settings struct {
 	AuditKeep        time.Duration `env:"BOT_AUDIT_KEEP" else:"no audit" needs:"REDIS_URL,BOT_DATA_DIR" help:"how long bot audit keeps approvals and action calls with effects, such as 720h"`
 	TurnsKeep        time.Duration `env:"BOT_TURNS_KEEP" else:"they are not kept" help:"how long bot turns find can tell when a turn was, for whom and how it ended, without content, such as 168h; at most 100,000 turns"`
 
-	Steer           bool          `env:"BOT_STEER" help:"true: what a person writes while a plan runs joins that turn before it plans again"`
-	ThreadsTogether bool          `env:"BOT_THREADS_TOGETHER" help:"true: all threads of a channel are answered one after another, as by releases that know no other way"`
-	Burst           time.Duration `env:"BOT_BURST" else:"it does not wait" help:"how long a message waits for others of the same person, to answer them together, such as 1s, at most 10s"`
-	TurnTimeout     time.Duration `env:"BOT_TURN_TIMEOUT" default:"5m" help:"how long one turn may take"`
-	DrainTimeout    time.Duration `env:"BOT_DRAIN_TIMEOUT" default:"20s" help:"how long stopping may take, turns included"`
-	LogLevel        string        `env:"BOT_LOG_LEVEL" oneof:"trace,debug,info,warn,error,disabled" else:"info" help:"trace, debug, info, warn, error or disabled"`
-	LogFormat       string        `env:"BOT_LOG_FORMAT" oneof:"json,console" else:"console on a terminal, else json" help:"json or console"`
+	Steer           bool `env:"BOT_STEER" help:"true: what a person writes while a plan runs joins that turn before it plans again"`
+	ThreadsTogether bool `env:"BOT_THREADS_TOGETHER" help:"true: all threads of a channel are answered one after another"`
+
+	Burst        time.Duration `env:"BOT_BURST" else:"it does not wait" help:"how long a message waits for others of the same person, to answer them together, such as 1s, at most 10s"`
+	TurnTimeout  time.Duration `env:"BOT_TURN_TIMEOUT" default:"5m" help:"how long one turn may take"`
+	DrainTimeout time.Duration `env:"BOT_DRAIN_TIMEOUT" default:"20s" help:"how long stopping may take, turns included"`
+	LogLevel     string        `env:"BOT_LOG_LEVEL" oneof:"trace,debug,info,warn,error,disabled" else:"info" help:"trace, debug, info, warn, error or disabled"`
+	LogFormat    string        `env:"BOT_LOG_FORMAT" oneof:"json,console" else:"console on a terminal, else json" help:"json or console"`
 
 	// Parts are the settings of the features that this bot has, Unread those of all that there are.
 	Parts  []Part

@@ -57,7 +57,7 @@ if due ~= '' then
     redis.call('EXPIRE', KEYS[i], ARGV[i - 1])
   end
   redis.call('HSET', records, id, record)
-  list_lane()
+  list_thread()
   wait_for(id, due, ARGV[8], ARGV[9], at)
   return {2}
 end
@@ -76,7 +76,7 @@ if most ~= 0 and length > most then
   return full()
 end
 redis.call('INCR', depth)
-list_lane()
+list_thread()
 if length == 1 and owner ~= '' then
   take(owner, id, 0, at + ARGV[5])
   return {1}

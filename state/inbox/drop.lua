@@ -7,6 +7,6 @@ if redis.call('HEXISTS', waits, ARGV[2]) == 0 then
 end
 stop_waiting(ARGV[2])
 redis.call('HDEL', records, ARGV[2])
-unlist_lane()
+unlist_thread()
 redis.call('SET', KEYS[11], '1', 'EX', ARGV[3])
 return 1

@@ -71,7 +71,7 @@ func play(t *rapid.T, server *miniredis.Miniredis, client *redis.Client, scripts
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	server.FlushAll()
 	server.SetTime(start)
-	w := &world{t: t, server: server, client: client, scripts: scripts, names: []string{"a", "a" + inLane + "b"}}
+	w := &world{t: t, server: server, client: client, scripts: scripts, names: []string{"a", "a" + inThread + "b"}}
 	w.model = newModel(start.UnixMilli(), w.names...)
 	for _, s := range steps().Draw(t, "steps") {
 		calls[s.Do](w, s, w.names[s.Queue])
@@ -87,7 +87,7 @@ func queueArgs(name string) (keys []string) {
 	for _, part := range []string{"leases", "wake", "depth", "timers", "dead"} {
 		keys = append(keys, shared(partition, part))
 	}
-	return append(keys, shared(partition, "lanes"))
+	return append(keys, shared(partition, "threads"))
 }
 
 // call runs a script on both sides.

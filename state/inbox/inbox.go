@@ -158,9 +158,9 @@ func at(queue state.Key, name string) string {
 	return prefix + strings.TrimPrefix(queue.String(), "planbot/") + "/" + name
 }
 
-// lanesKey builds the key of the lanes of a queue, for that queue and for those under it.
-func lanesKey(queue state.Key) string {
-	return prefix + strings.TrimPrefix(base(queue), "planbot/") + "/lanes"
+// threadsKey builds the key of the threads of a queue, for that queue and for those under it.
+func threadsKey(queue state.Key) string {
+	return prefix + strings.TrimPrefix(base(queue), "planbot/") + "/threads"
 }
 
 // shared builds a key that all queues of a partition share.
@@ -172,18 +172,18 @@ func answerKey(queue state.Key, id string) string {
 	return shared(queue.Partition(), "answers/"+url.PathEscape(id))
 }
 
-// subqueues is in the names of the queues under another, and inLane in those of its lanes.
+// subqueues is in the names of the queues under another, and inThread in those of its threads.
 const (
-	subqueues = "/queues/"
-	laneMark  = "lane-"
-	inLane    = subqueues + laneMark
+	subqueues  = "/queues/"
+	threadMark = "thread-"
+	inThread   = subqueues + threadMark
 )
 
-// Lane is a part of a queue whose records run in order, beside those of the queue and of its other lanes. What lists the
-// records of a queue, or finds one of them, knows those of its lanes.
-func Lane(queue state.Key, id string) state.Key {
+// ThreadQueue is the queue of a thread of a conversation: its records run in order, beside those of the conversation's own
+// queue and of its other threads. What lists or finds records of the conversation's queue knows those of its threads.
+func ThreadQueue(queue state.Key, id string) state.Key {
 	sum := sha256.Sum256([]byte(id))
-	return queue.Under("queues", laneMark+base64.RawURLEncoding.EncodeToString(sum[:16]))
+	return queue.Under("queues", threadMark+base64.RawURLEncoding.EncodeToString(sum[:16]))
 }
 
 // base is the queue that this one is under.
@@ -207,7 +207,7 @@ func call(s *rdb.Script, queue state.Key) *rdb.Call {
 // queueKeys returns the first keys of such a call.
 func queueKeys(queue state.Key) []any {
 	all := append([]any{at(queue, "queue"), at(queue, "records"), at(queue, "waits"), at(queue, "lease")}, ofPartition[queue.Partition()]...)
-	return append(all, lanesKey(queue))
+	return append(all, threadsKey(queue))
 }
 
 // ofPartition are those that all queues of a partition share.
@@ -542,18 +542,18 @@ func (i *Inbox) everywhere(ctx context.Context, doing string, of func(partition 
 	return calls, nil
 }
 
-// Queued counts the records in a queue and its lanes, including those being worked on.
+// Queued counts the records in a queue and its threads', including those being worked on.
 func (i *Inbox) Queued(ctx context.Context, q state.Key) (n int, err error) {
-	calls, err := i.inLanes(ctx, "count a queue", q, func(q state.Key) *rdb.Call { return rdb.Plain("llen", at(q, "queue")) })
+	calls, err := i.inThreads(ctx, "count a queue", q, func(q state.Key) *rdb.Call { return rdb.Plain("llen", at(q, "queue")) })
 	for _, c := range calls {
 		n += int(c.Int())
 	}
 	return n, err
 }
 
-// withLanes makes calls for each of these queues, and for each of their lanes that have records. each has the calls of a
-// queue.
-func (i *Inbox) withLanes(
+// withThreads makes calls for each of these queues, and for those of their threads that have records. each has the calls
+// of a queue.
+func (i *Inbox) withThreads(
 	ctx context.Context, doing string, queues []state.Key, of func(state.Key) []*rdb.Call,
 ) (all []state.Key, each [][]*rdb.Call, err error) {
 	all = slices.Clone(queues)
@@ -564,7 +564,7 @@ func (i *Inbox) withLanes(
 		}
 		each = append(each, of(q))
 		if base(q) == q.String() {
-			listed = append(listed, rdb.Plain("smembers", lanesKey(q)))
+			listed = append(listed, rdb.Plain("smembers", threadsKey(q)))
 		}
 	}
 	calls = append(slices.Concat(each...), listed...)
@@ -574,9 +574,9 @@ func (i *Inbox) withLanes(
 	calls = nil
 	for _, c := range listed {
 		for _, name := range c.List().Texts() {
-			var lane state.Key
-			if lane.UnmarshalText([]byte(name)) == nil {
-				all, each = append(all, lane), append(each, of(lane))
+			var thread state.Key
+			if thread.UnmarshalText([]byte(name)) == nil {
+				all, each = append(all, thread), append(each, of(thread))
 				calls = append(calls, each[len(each)-1]...)
 			}
 		}
@@ -589,20 +589,20 @@ func (i *Inbox) withLanes(
 	return all, each, nil
 }
 
-// inLanes is withLanes for one queue and one call.
-func (i *Inbox) inLanes(ctx context.Context, doing string, q state.Key, of func(state.Key) *rdb.Call) (calls []*rdb.Call, err error) {
-	_, each, err := i.withLanes(ctx, doing, []state.Key{q}, func(q state.Key) []*rdb.Call { return []*rdb.Call{of(q)} })
+// inThreads is withThreads for one queue and one call.
+func (i *Inbox) inThreads(ctx context.Context, doing string, q state.Key, of func(state.Key) *rdb.Call) (calls []*rdb.Call, err error) {
+	_, each, err := i.withThreads(ctx, doing, []state.Key{q}, func(q state.Key) []*rdb.Call { return []*rdb.Call{of(q)} })
 	return slices.Concat(each...), err
 }
 
 // Remembers is how long the inbox remembers a delivery.
 func (i *Inbox) Remembers() time.Duration { return i.cfg.DuplicateFor }
 
-// Records returns all records of a queue and its lanes by id: those in the queue, including the one being
+// Records returns all records of a queue and its threads' by id: those in the queue, including the one being
 // worked on as it was last saved, and those that wait. Those of one queue are as they are in one moment.
 func (i *Inbox) Records(ctx context.Context, q state.Key) (map[string][]byte, error) {
 	const doing = "read the records of a queue"
-	calls, err := i.inLanes(ctx, doing, q, func(q state.Key) *rdb.Call { return rdb.Plain("hgetall", at(q, "records")) })
+	calls, err := i.inThreads(ctx, doing, q, func(q state.Key) *rdb.Call { return rdb.Plain("hgetall", at(q, "records")) })
 	if err != nil {
 		return nil, err
 	}
@@ -660,11 +660,11 @@ type Waiting struct {
 	Record []byte // nil if the listing does not read records
 }
 
-// Waiting lists the waiting records of these queues and their lanes, without Record. The one due next comes first;
+// Waiting lists the waiting records of these queues and their threads', without Record. The one due next comes first;
 // those without a due time come last.
 func (i *Inbox) Waiting(ctx context.Context, queues ...state.Key) ([]Waiting, error) {
 	const doing = "list what waits"
-	queues, each, err := i.withLanes(ctx, doing, queues, func(q state.Key) []*rdb.Call {
+	queues, each, err := i.withThreads(ctx, doing, queues, func(q state.Key) []*rdb.Call {
 		return []*rdb.Call{rdb.Plain("hgetall", at(q, "waits"))}
 	})
 	if err != nil {
@@ -690,7 +690,7 @@ func (i *Inbox) Waiting(ctx context.Context, queues ...state.Key) ([]Waiting, er
 	return all, nil
 }
 
-// DeadUnder lists the dead letters of the queues under q, see [state.Key.Under], without Record and without lanes.
+// DeadUnder lists the dead letters of the queues under q, see [state.Key.Under], without Record and without threads.
 func (i *Inbox) DeadUnder(ctx context.Context, q state.Key) ([]Waiting, error) {
 	const doing = "list dead letters"
 	if err := q.Err(); err != nil {
@@ -704,7 +704,7 @@ func (i *Inbox) DeadUnder(ctx context.Context, q state.Key) ([]Waiting, error) {
 	for _, member := range c.List().Texts() {
 		path, _, _ := strings.Cut(member, "\n")
 		var at state.Key
-		ours := strings.HasPrefix(path, q.String()+subqueues) && !strings.HasPrefix(path, q.String()+inLane)
+		ours := strings.HasPrefix(path, q.String()+subqueues) && !strings.HasPrefix(path, q.String()+inThread)
 		if ours && at.UnmarshalText([]byte(path)) == nil && !slices.Contains(under, at) {
 			under = append(under, at)
 		}
@@ -810,13 +810,13 @@ func readWaiting(q state.Key, id string, calls []*rdb.Call) (Waiting, error) {
 
 func noRecord(id string) error { return fmt.Errorf("%w: %.80q", ErrNoRecord, id) }
 
-// Find returns a waiting record of a queue or one of its lanes, with Record. [ErrNoRecord]: no record with this id waits.
+// Find returns a waiting record of a queue or one of its threads', with Record. [ErrNoRecord]: no record with this id waits.
 func (i *Inbox) Find(ctx context.Context, q state.Key, id string) (Waiting, error) {
 	const doing = "find a record"
 	if err := check(q, doing, id); err != nil {
 		return Waiting{}, err
 	}
-	queues, each, err := i.withLanes(ctx, doing, []state.Key{q}, func(q state.Key) []*rdb.Call { return readCalls(q, id) })
+	queues, each, err := i.withThreads(ctx, doing, []state.Key{q}, func(q state.Key) []*rdb.Call { return readCalls(q, id) })
 	if err != nil {
 		return Waiting{}, err
 	}

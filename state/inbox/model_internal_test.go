@@ -12,12 +12,12 @@ import (
 // model is what Redis has to hold after each call of a script, in the words of docs rather than of
 // Redis: what follows from something else (depth, timers, dead) is not kept, but counted when asked for.
 type model struct {
-	at     int64            // the server's clock, ms
-	queues map[string]*line // by name
-	check  map[string]int64 // when to look at a queue
-	lanes  map[string]bool  // that had records when they last got one or came to an end
-	ready  []string
-	memos  map[string]memo // deliveries, answers, notes and documents, by key
+	at      int64            // the server's clock, ms
+	queues  map[string]*line // by name
+	check   map[string]int64 // when to look at a queue
+	threads map[string]bool  // that had records when they last got one or came to an end
+	ready   []string
+	memos   map[string]memo // deliveries, answers, notes and documents, by key
 }
 
 type line struct {
@@ -60,7 +60,7 @@ const (
 )
 
 func newModel(at int64, names ...string) *model {
-	m := &model{at: at, queues: map[string]*line{}, check: map[string]int64{}, memos: map[string]memo{}, lanes: map[string]bool{}}
+	m := &model{at: at, queues: map[string]*line{}, check: map[string]int64{}, memos: map[string]memo{}, threads: map[string]bool{}}
 	for _, name := range names {
 		m.queues[name] = &line{records: map[string]string{}, waits: map[string]waiting{}}
 	}
@@ -102,17 +102,17 @@ func (m *model) head(name string) (id, record string) {
 	if len(q.ids) == 0 {
 		q.lease = nil
 		delete(m.check, name)
-		m.listLane(name)
+		m.listThread(name)
 		return "", ""
 	}
 	return q.ids[0], record
 }
 
-// listLane lists a lane that has records, and no other.
-func (m *model) listLane(name string) {
-	delete(m.lanes, name)
-	if strings.Contains(name, inLane) && len(m.queues[name].records) > 0 {
-		m.lanes[name] = true
+// listThread lists a thread that has records, and no other.
+func (m *model) listThread(name string) {
+	delete(m.threads, name)
+	if strings.Contains(name, inThread) && len(m.queues[name].records) > 0 {
+		m.threads[name] = true
 	}
 }
 
@@ -198,7 +198,7 @@ func (m *model) accept(name, id, record, owner string, lease int64, most int, wa
 			m.remember(d.key, id, d.ms)
 		}
 		q.records[id], q.waits[id] = record, *wait
-		m.listLane(name)
+		m.listThread(name)
 		return []any{2}
 	}
 	if again || kept {
@@ -212,7 +212,7 @@ func (m *model) accept(name, id, record, owner string, lease int64, most int, wa
 		return full()
 	}
 	q.records[id] = record
-	m.listLane(name)
+	m.listThread(name)
 	switch {
 	case len(q.ids) > 0 && owner != "" && q.lease != nil && q.lease.owner != "" && process(q.lease.owner) != process(owner):
 		q.lease.wanted = true
@@ -400,7 +400,7 @@ func (m *model) drop(name, id, again string, ms int64) any {
 	}
 	delete(q.waits, id)
 	delete(q.records, id)
-	m.listLane(name)
+	m.listThread(name)
 	m.remember(again, "1", ms)
 	return 1
 }
@@ -545,8 +545,8 @@ func (m *model) dump(partition int, keyOf func(name, part string) string) map[st
 			put(keyOf(name, "lease"), fields(has)...)
 		}
 	}
-	if len(m.lanes) > 0 {
-		put(shared(partition, "lanes"), fmt.Sprint(slices.Sorted(maps.Keys(m.lanes))))
+	if len(m.threads) > 0 {
+		put(shared(partition, "threads"), fmt.Sprint(slices.Sorted(maps.Keys(m.threads))))
 	}
 	put(shared(partition, "leases"), scores(m.check)...)
 	put(shared(partition, "timers"), scores(m.timers())...)

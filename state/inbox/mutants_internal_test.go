@@ -57,9 +57,9 @@ var equal = map[string]string{
 	"if not mine and have[2] and have[1] ~= '' then":                                   "a lease has owner and until, or neither",
 	"if have[2] and (tonumber(have[1]) > at or have[2] ~= '' and ARGV[3] == '1') then": "a lease has owner and until, or neither",
 	"if ARGV[8] == '' then": "a record that is done has no due time and no operator",
-	"local list, records, waits, lease, leases, ready, depth, timers, dead, lanes = unpack(KEYS, 1, 11)": "one key more than names",
-	"if ARGV[7] == '1' and have[4] ~= '0' then":                                                          "writes the 0 that is there",
-	"local first = redis.call('ZRANGE', set, 0, 1, 'WITHSCORES')":                                        "the second is not read",
+	"local list, records, waits, lease, leases, ready, depth, timers, dead, threads = unpack(KEYS, 1, 11)": "one key more than names",
+	"if ARGV[7] == '1' and have[4] ~= '0' then":                                                            "writes the 0 that is there",
+	"local first = redis.call('ZRANGE', set, 0, 1, 'WITHSCORES')":                                          "the second is not read",
 }
 
 var (
@@ -70,7 +70,7 @@ var (
 	}
 	number  = regexp.MustCompile(`\b\d+\b`)
 	command = regexp.MustCompile(`redis\.call\(('[A-Z]+')[^()]*(\([^()]*\))?[^()]*\)`)
-	name    = regexp.MustCompile(`\b(list|records|waits|lease|leases|ready|depth|timers|dead|lanes|queue|id|at)\b[,)]`)
+	name    = regexp.MustCompile(`\b(list|records|waits|lease|leases|ready|depth|timers|dead|threads|queue|id|at)\b[,)]`)
 )
 
 // mutants are the line with another operator, constant, key or without a call, one change each.

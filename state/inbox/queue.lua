@@ -9,7 +9,7 @@
 --     tries  how many owners died
 --     wanted present if another process wants the queue
 --     beside '<id>\n' and what is kept beside that record, perhaps one that has left the head
---   lanes   set of its lanes that have records; of a lane: that of the queue that it is a lane of
+--   threads set of the queues of its threads that have records; of one of these: that of the queue above it
 -- Without a lease the queue is empty or was never claimed. Keys of the partition:
 --   leases  sorted set of queues with records, by when to check them. This is the source of
 --           truth; ready only wakes replicas and may lose names.
@@ -17,9 +17,9 @@
 --   depth   number of records in all queues
 --   timers  sorted set of waiting '<queue>\n<id>', by when they are due
 --   dead    sorted set of '<queue>\n<id>' that wait for an operator, by since when
-local list, records, waits, lease, leases, ready, depth, timers, dead, lanes = unpack(KEYS, 1, 10)
+local list, records, waits, lease, leases, ready, depth, timers, dead, threads = unpack(KEYS, 1, 10)
 local queue = ARGV[1]
-local lane = string.find(queue, '/queues/lane-', 1, true)
+local is_thread = string.find(queue, '/queues/thread-', 1, true)
 
 local function now()
   local t = redis.call('TIME')
@@ -36,16 +36,16 @@ local function extend(ends)
   redis.call('ZADD', leases, ends, queue)
 end
 
--- list_lane and unlist_lane keep the list of lanes when a record came and when one has gone.
-local function list_lane()
-  if lane then
-    redis.call('SADD', lanes, queue)
+-- list_thread and unlist_thread keep the set of threads when a record came and when one has gone.
+local function list_thread()
+  if is_thread then
+    redis.call('SADD', threads, queue)
   end
 end
 
-local function unlist_lane()
-  if lane and redis.call('EXISTS', records) == 0 then
-    redis.call('SREM', lanes, queue)
+local function unlist_thread()
+  if is_thread and redis.call('EXISTS', records) == 0 then
+    redis.call('SREM', threads, queue)
   end
 end
 
@@ -53,7 +53,7 @@ end
 local function give_up()
   redis.call('DEL', lease)
   redis.call('ZREM', leases, queue)
-  unlist_lane()
+  unlist_thread()
 end
 
 -- wake: if the reader dies before it claims the queue, that costs five seconds. The list holds a

@@ -144,7 +144,8 @@ func (s *Server) offerHumans(server *sdk.Server) {
 			}
 			return map[string]any{"question": in.Question, "choices": anys(in.Choices), "minutes": in.Minutes}, ""
 		}))
-	add("request_approval", "Has a person approve or reject something in Microsoft Teams: the one of your token, or whom the bot's policy names. "+
+	add("request_approval", "Has a person approve or reject something in Microsoft Teams: "+
+		"the one of your token, or whom the bot's policy names. "+
 		"Returns an id at once; get_approval has the decision.",
 		schemaOf([]string{"what"}, map[string]*jsonschema.Schema{
 			"what":    text("What is to be approved, in one line"),
