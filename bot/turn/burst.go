@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/turn/files"
+	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/inbox"
 )
 
@@ -61,8 +63,13 @@ func steer(ctx context.Context, t *Turn) error {
 	if err := t.Save(ctx); err != nil { // what joins is saved without state
 		return err
 	}
+	ctx, cancel := context.WithTimeout(lastingOf(ctx, t), claimWithin) // the turn's end must not cut this off
+	defer cancel()
 	joined, err := joinRecords(ctx, t, t.lease, following)
-	if err != nil || !joined {
+	switch {
+	case ctx.Err() != nil: // nobody knows whether they joined, so nothing is saved here: the next owner sees
+		return fmt.Errorf("%w: %w", state.ErrUnavailable, ctx.Err())
+	case err != nil || !joined:
 		return err
 	}
 	rec, err := Decode(t.lease.Record())
