@@ -2,14 +2,22 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"slices"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/app/internal/local"
 	"github.com/planbot-go/planbot/internal/cli"
+	"github.com/planbot-go/planbot/internal/console"
 	"github.com/planbot-go/planbot/internal/settings"
 )
 
@@ -138,4 +146,97 @@ func (healthcheckCmd) Run(ctx context.Context, s *settings.Settings, _ *cli.Stre
 		return fmt.Errorf("healthcheck: %w", err)
 	}
 	return nil
+}
+
+type chatCmd struct {
+	URL    string `name:"url" placeholder:"URL" help:"talk to the bot that runs at http://127.0.0.1:3978 or elsewhere"`
+	Locale string `name:"locale" placeholder:"TAG" help:"your language, such as de or pt-BR"`
+	own    *Bot
+}
+
+// Run talks to the bot as a channel does: to the one at URL, or else to one that it serves on its
+// own port. That bot logs only warnings unless a level is set.
+func (c chatCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
+	cfg := console.Config{
+		In: std.In, Out: std.Out, BotName: s.Bot.Name, Locale: c.Locale, Dumb: os.Getenv("TERM") == "dumb", NoColor: os.Getenv("NO_COLOR") != "",
+	}
+	if c.URL != "" {
+		u, err := url.Parse(c.URL)
+		if err != nil || u.Host == "" {
+			return cli.Usage(fmt.Errorf("--url: %q is not an address such as http://127.0.0.1:3978", c.URL))
+		}
+		if strings.Trim(u.Path, "/") == "" {
+			u.Path = "/api/messages"
+		}
+		cfg.BotURL, cfg.AcksAtOnce = u.String(), true
+		return console.Run(ctx, cfg)
+	}
+	own := *s
+	own.Addr = "127.0.0.1:0"
+	if own.AppID != "" {
+		return cli.Usage(errors.New("chat is for the bot without an app id: unset MICROSOFT_APP_ID"))
+	}
+	if err := cli.Check(&own); err != nil {
+		return err
+	}
+	own.DrainTimeout = time.Second // after leaving, no turn is worth waiting for
+	cfg.Timeout = own.TurnTimeout + time.Minute
+	cfg.Logs = &console.Logs{Out: std.Err}
+	p := &program{Settings: &own, own: *c.own, log: cli.Logger(cfg.Logs, &own, zerolog.WarnLevel), ackTimeout: cfg.Timeout} // the console waits for each turn
+	defer p.close()
+	address, end, err := p.background(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(std.Out, "%s, model: %s.\n", s.Bot.Name, p.aboutModel)
+	cfg.BotURL = address
+	err = console.Run(ctx, cfg)
+	cfg.Logs.Mute() // a turn cut off here needs no log
+	return errors.Join(err, end())
+}
+
+const (
+	// gcPercent lets a small heap grow to five times its live size: turns leave little behind, and
+	// collecting it often costs more than the memory.
+	gcPercent = 400
+	// ampleMemory is what the Go runtime may use before garbage is collected more often.
+	ampleMemory = 64 << 20
+	// otherMemory is roughly what the runtime needs beside heap and stacks.
+	otherMemory = 8 << 20
+)
+
+// tuneGC lets the heap grow fast while it is small, and slowly when it is large: with hundreds of
+// running turns, most of it would be garbage. GOGC or GOMEMLIMIT in the environment take
+// precedence.
+func tuneGC() {
+	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
+		return
+	}
+	debug.SetGCPercent(gcPercent)
+	limit := int64(ampleMemory)
+	debug.SetMemoryLimit(limit)
+	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"}}
+	afterEachGC(func() {
+		metrics.Read(samples)
+		next := memoryLimit(samples[0].Value.Uint64() + samples[1].Value.Uint64())
+		if max(next-limit, limit-next) > limit/16 { // setting it stops the world briefly
+			limit = next
+			debug.SetMemoryLimit(limit)
+		}
+	})
+}
+
+// memoryLimit leaves room for half as much garbage as there is live data in heap and stacks. A
+// fixed limit would be a trap: a heap that outgrows it is collected without end.
+func memoryLimit(live uint64) int64 {
+	return max(ampleMemory, int64(min(live, 1<<50))*3/2+otherMemory)
+}
+
+// afterEachGC calls f after each collection, when the collector finds the sentinel unreachable.
+func afterEachGC(f func()) {
+	sentinel := new([64]byte) // large enough not to share its block with others
+	runtime.AddCleanup(sentinel, func(f func()) {
+		f()
+		afterEachGC(f)
+	}, f)
 }

@@ -2,6 +2,7 @@ package knowledge
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,6 +30,7 @@ import (
 	"golang.org/x/text/encoding/unicode"
 
 	"github.com/planbot-go/planbot/internal/lazy"
+	"github.com/planbot-go/planbot/internal/pdftext"
 	"github.com/planbot-go/planbot/internal/yamltext"
 )
 
@@ -752,9 +754,7 @@ func (h *htmlReader) walk(n *html.Node, depth int) {
 		text := oneLine(h.text.String())
 		h.text.Reset()
 		h.blocks = append(h.blocks, block{kind: heading, level: int(n.Data[1] - '0'), text: text})
-		if h.title == "" {
-			h.title = text
-		}
+		h.title = cmp.Or(h.title, text)
 	case atom.Table:
 		if h.rows != nil { // a table in a cell is text
 			h.within++
@@ -919,4 +919,52 @@ func hiddenStyle(style string) bool {
 // isZero reports whether a length is none.
 func isZero(length string) bool {
 	return length != "" && strings.Trim(length, "0.pxemrt%") == ""
+}
+
+const maxPages = 500
+
+// readPDF reads the text of a PDF, page by page.
+func readPDF(ctx context.Context, data []byte) (*read, error) {
+	file, err := pdftext.Open(ctx, data)
+	switch {
+	case errors.Is(err, pdftext.ErrPassword):
+		return nil, refusal("needs a password")
+	case errors.Is(err, pdftext.ErrTooLarge):
+		return nil, tooComplex
+	case err != nil:
+		return nil, err
+	case file.Pages() > maxPages:
+		return nil, refusal(fmt.Sprintf("has %d pages, %d are read at most", file.Pages(), maxPages))
+	}
+	r := &read{pages: file.Pages(), title: oneLine(file.Title())}
+	left, pictures, unknown := maxCharacters, 0, 0
+	for number := range r.pages {
+		page, err := file.Page(number)
+		if errors.Is(err, pdftext.ErrTooLarge) {
+			return nil, refusal(fmt.Sprintf("has a page that is too complex to read, page %d", number+1))
+		}
+		if err != nil {
+			return nil, err
+		}
+		if left -= utf8.RuneCountInString(page.Text); left < 0 {
+			return nil, tooMuchText
+		}
+		unknown += page.Unknown
+		if strings.TrimSpace(page.Text) == "" {
+			if page.Picture {
+				pictures++
+			}
+			continue
+		}
+		r.blocks = append(r.blocks, block{kind: heading, level: 1, text: fmt.Sprintf("page %d", number+1)})
+		for _, p := range paragraphs(page.Text) {
+			r.blocks = append(r.blocks, block{kind: paragraph, text: p})
+		}
+	}
+	r.leave(pictures, "page that is a picture", "pages that are pictures")
+	r.leave(unknown, "character whose font does not say what it is", "characters whose fonts do not say what they are")
+	if len(r.blocks) == 0 {
+		return nil, refusal("has pages and no text, as a scan has; make its text readable (OCR) first")
+	}
+	return r, nil
 }

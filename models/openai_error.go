@@ -34,9 +34,7 @@ func readServerError(body []byte) (out serverError) {
 	if json.Unmarshal([]byte(text), &value) == nil {
 		out.read(value, 0)
 	}
-	if out.message == "" {
-		out.message = text
-	}
+	out.message = cmp.Or(out.message, text)
 	if !strings.Contains(out.message, out.param) {
 		out.message += " (" + out.param + ")"
 	}

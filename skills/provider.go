@@ -82,9 +82,7 @@ func NewProvider(cfg ProviderConfig) (*Provider, error) {
 			errs = append(errs, fmt.Errorf("Approve: there is no tool %q, have %s, %s and %s", tool, loadSkill, readResource, runScript))
 		}
 	}
-	if cfg.Template == "" {
-		cfg.Template = defaultTemplate
-	}
+	cfg.Template = cmp.Or(cfg.Template, defaultTemplate)
 	if !strings.Contains(cfg.Template, "{skills}") { // early versions of the framework had {0} instead
 		cfg.Template = strings.ReplaceAll(cfg.Template, "{0}", "{skills}")
 	}

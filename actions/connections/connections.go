@@ -9,7 +9,10 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/planbot-go/planbot/connector"
 )
@@ -62,4 +65,52 @@ func Needs(answer http.Header) *connector.ScopeError {
 		}
 	}
 	return nil
+}
+
+// Rules say which actions of a service may be used, by the service's own names for them. The zero value
+// allows all and asks for approval as the service's package says.
+type Rules struct {
+	Allow      []string // nil: all
+	Approve    []string // these are allowed too, and need approval
+	Unapproved []string // these are allowed too, and need none
+	// Trust believes what the service says about its actions: that one only reads, or may be repeated.
+	// Without it such words only make things stricter.
+	Trust bool
+}
+
+// Allows reports whether an action with one of the names may be used.
+func (r Rules) Allows(names ...string) bool { return r.Allow == nil || r.Names(names...) }
+
+// Names reports whether a rule names an action by one of the names.
+func (r Rules) Names(names ...string) bool {
+	return anyOf(r.Allow, names) || anyOf(r.Approve, names) || anyOf(r.Unapproved, names)
+}
+
+// Approval reports whether a call of an action with one of the names needs approval; otherwise says what
+// applies if no rule names it. What is both approved and unapproved needs approval.
+func (r Rules) Approval(otherwise bool, names ...string) bool {
+	return anyOf(r.Approve, names) || otherwise && !anyOf(r.Unapproved, names)
+}
+
+func anyOf(rules, names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return slices.Contains(rules, name) })
+}
+
+// Skill is what a server says about one of its skills. Somebody else wrote all of it. Do not change it.
+type Skill struct {
+	URI         string         // of its SKILL.md
+	Name        string         // which other skills of the server may have, too
+	Frontmatter jsontext.Value // of SKILL.md: an object
+	Files       []SkillFile    // all, with SKILL.md, by path
+	Definition  jsontext.Value // what can be pinned under URI: everything above
+	Digest      string         // of Definition
+	Who         string         // whom it was listed for, as the connection calls them
+}
+
+// SkillFile is a file of a skill.
+type SkillFile struct {
+	Path   string // in the folder of the skill, slash-separated; it may not lead out of it
+	URI    string
+	Size   int64
+	SHA256 string // in hex
 }

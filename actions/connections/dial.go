@@ -147,8 +147,6 @@ func addressOf(proxy *url.URL) string {
 	if port == "" {
 		port = map[string]string{"https": "443", "socks5": "1080", "socks5h": "1080"}[proxy.Scheme]
 	}
-	if port == "" {
-		port = "80"
-	}
+	port = cmp.Or(port, "80")
 	return net.JoinHostPort(proxy.Hostname(), port)
 }

@@ -7,6 +7,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -153,9 +154,7 @@ func New(cfg Config) (*Connection, error) {
 	if cfg.CallTimeout < 0 || cfg.CallTimeout > maxCallTimeout {
 		fault("CallTimeout: want at most %s", maxCallTimeout)
 	}
-	if cfg.CallTimeout == 0 {
-		cfg.CallTimeout = defaultCallTimeout
-	}
+	cfg.CallTimeout = cmp.Or(cfg.CallTimeout, defaultCallTimeout)
 	if cfg.Lock == nil {
 		cfg.Lock = connections.NewLock()
 	}

@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -373,9 +374,7 @@ func (c *Connection) result(o *operation, a *answer) actions.Result {
 		}
 		return actions.Text("%s", text)
 	}
-	if mediaType == "" {
-		mediaType = "no type"
-	}
+	mediaType = cmp.Or(mediaType, "no type")
 	return actions.Text("[%s, %s]", mediaType, size(len(a.body)))
 }
 

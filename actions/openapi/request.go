@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -195,10 +196,7 @@ func (in *input) query(value any) (parts []string) {
 	case in.explode && isObject:
 		return pieces(value, true, escape)
 	}
-	separator := map[string]string{"spaceDelimited": "%20", "pipeDelimited": "%7C"}[in.style]
-	if separator == "" {
-		separator = ","
-	}
+	separator := cmp.Or(map[string]string{"spaceDelimited": "%20", "pipeDelimited": "%7C"}[in.style], ",")
 	return []string{name + "=" + strings.Join(pieces(value, false, escape), separator)}
 }
 

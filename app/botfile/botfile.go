@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -29,6 +30,7 @@ import (
 	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/actions/mcp"
 	"github.com/planbot-go/planbot/actions/openapi"
+	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/loopback"
 	"github.com/planbot-go/planbot/internal/settings"
@@ -287,9 +289,7 @@ func (d *decoder) check(f *File) {
 	if in.Version != 1 && !d.faulty("version") {
 		d.at("version", "has to be 1, the version of this format")
 	}
-	if in.Name == "" {
-		in.Name = "Planbot"
-	}
+	in.Name = cmp.Or(in.Name, "Planbot")
 	d.checkPrompt(in)
 	d.spreadRules(in)
 	if in.Planner != "" && !slices.Contains(settings.Planners(), in.Planner) {
@@ -806,4 +806,36 @@ func commands(all []command) (out []manifest.Command) {
 		out = append(out, manifest.Command(c))
 	}
 	return out
+}
+
+type fileSettings struct {
+	File string `env:"BOT_FILE" common:"true" name:"file" else:"none" help:"bot.yaml, a bot that a file describes instead of a program; its flag is --file"`
+}
+
+// Feature makes the bot of a program the one that BOT_FILE describes, if it is set.
+func Feature() app.Feature {
+	s := &fileSettings{}
+	return app.Feature{Name: "botfile", Settings: s, Describe: s.describe}
+}
+
+// describe reads the file. What it does not say is as in the zero value of the bot, but for what [File.Apply]
+// keeps.
+func (s *fileSettings) describe(p *app.Program, b *app.Bot) error {
+	if s.File == "" {
+		return nil
+	}
+	f, err := Read(s.File, p.Settings())
+	if err != nil {
+		return err
+	}
+	if err := f.Apply(p.Settings()); err != nil {
+		return err
+	}
+	for field, value := range reflect.ValueOf(p.Settings().Bot).Fields() {
+		reflect.ValueOf(b).Elem().FieldByName(field.Name).Set(value)
+	}
+	b.Welcome = f.Welcome()
+	b.Manifest = f.Manifest()
+	b.Services = f.Services()
+	return nil
 }

@@ -2,6 +2,7 @@ package page
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -34,10 +35,7 @@ func (c *chat) download(w http.ResponseWriter, r *http.Request) {
 		refused(w, http.StatusNotFound, "NotFound", "the page has no such file, or no more")
 		return
 	}
-	kind := mime.TypeByExtension(path.Ext(f.Name))
-	if kind == "" {
-		kind = "application/octet-stream"
-	}
+	kind := cmp.Or(mime.TypeByExtension(path.Ext(f.Name)), "application/octet-stream")
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Content-Disposition", "attachment")
 	_, _ = w.Write(f.Content) // the bot is gone if it fails
@@ -153,9 +151,7 @@ func (c *chat) put(a *activity.Activity, to *room, thread, reply string) (id str
 		}
 	}
 	m := &message{ID: c.nextID(), Thread: thread, At: time.Now(), Activity: a, ReplyTo: reply, Streaming: a.Type == activity.Typing}
-	if m.ReplyTo == "" {
-		m.ReplyTo = a.ReplyToID
-	}
+	m.ReplyTo = cmp.Or(m.ReplyTo, a.ReplyToID)
 	if to.Kind == "channel" && m.Thread == "" {
 		m.Thread = m.ID
 	}

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
@@ -130,10 +131,7 @@ func (h *hub) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	defer h.leave(t)
 	_, _, seen, _ := h.since(0)
-	from := r.Header.Get("Last-Event-ID")
-	if from == "" {
-		from = r.URL.Query().Get("after")
-	}
+	from := cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("after"))
 	if n, err := strconv.ParseUint(from, 10, 64); err == nil {
 		seen = n
 	}

@@ -22,6 +22,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,10 +31,16 @@ import (
 	strict "github.com/go-json-experiment/json"
 	"github.com/rs/zerolog"
 	"golang.org/x/oauth2"
+	g "maragu.dev/gomponents"
 
+	"github.com/planbot-go/planbot/app"
+	"github.com/planbot-go/planbot/app/internal/turnview"
+	"github.com/planbot-go/planbot/bot/heads"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/loopback"
+	"github.com/planbot-go/planbot/internal/markup"
+	h "github.com/planbot-go/planbot/internal/markup/html"
 	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/inbox"
 )
@@ -643,5 +650,193 @@ func (q *request) signOut() error {
 	q.cookie(sessionCookie, "", -time.Second)
 	q.who = nil
 	q.show(http.StatusOK, page{Title: "Signed out", Said: "You are signed out here. Entra may still know you."})
+	return nil
+}
+
+// html is the page.
+func (p page) html() g.Node {
+	return h.Doctype(h.HTML(
+		h.Lang("en"),
+		h.Head(
+			h.Meta(h.Charset("utf-8")),
+			h.Meta(h.Name("viewport"), h.Content("width=device-width, initial-scale=1")),
+			h.TitleEl(g.Text(p.Title)),
+			h.Link(h.Rel("stylesheet"), markup.Href("/style.css")),
+		),
+		h.Body(
+			h.Header(
+				h.A(markup.Href("/"), g.Text(p.Bot+": turns")),
+				g.If(p.Who != "", h.Span(g.Text(p.Who))),
+				g.If(p.Who != "" && p.SignsIn, h.Form(h.Method("post"), markup.Action("/sign-out"), h.Button(g.Text("Sign out")))),
+			),
+			h.Main(
+				h.H1(g.Text(p.Title)),
+				g.If(p.Said != "", h.P(h.Role("status"), g.Text(p.Said))),
+				g.If(p.Who != "", p.search()),
+				g.Map(p.Parts, part.html),
+				g.If(len(p.Dead) > 0, deadLetters(p.Dead)),
+				g.If(p.Content, h.Form(
+					h.Method("post"), markup.Action(markup.At("/turns", p.ID, "content")),
+					h.Button(g.Text("Show what people wrote")), g.Text(" "), h.Small(g.Text("This look is written down.")),
+				)),
+				g.If(p.Act, p.acts()),
+			),
+		),
+	))
+}
+
+func (p page) search() g.Node {
+	return h.Form(
+		h.Method("get"), markup.Action("/turns"), h.Role("search"),
+		h.Label(h.For("id"), g.Text("Turn id, or the bot's message that has it")),
+		h.Input(h.ID("id"), h.Name("id"), h.Required(), h.MaxLength("2000"), h.AutoComplete("off"), h.Value(p.ID)),
+		h.Button(g.Text("Find")),
+	)
+}
+
+func (p part) html() g.Node {
+	return g.Group{
+		h.H2(g.Text(p.Title)),
+		h.Table(h.TBody(g.Map(p.Rows, func(row [2]string) g.Node {
+			return h.Tr(h.Th(h.Scope("row"), g.Text(row[0])), h.Td(g.Text(row[1])))
+		}))),
+	}
+}
+
+func deadLetters(dead []deadLetter) g.Node {
+	head := func(text string) g.Node { return h.Th(h.Scope("col"), g.Text(text)) }
+	return g.Group{
+		h.H2(g.Text("Dead letters")),
+		h.Table(
+			h.THead(h.Tr(head("Turn"), head("Since"), head("Reason"))),
+			h.TBody(g.Map(dead, func(d deadLetter) g.Node {
+				return h.Tr(h.Td(h.A(markup.Href(markup.At("/turns", d.ID)), g.Text(d.ID))), h.Td(g.Text(d.Since)), h.Td(g.Text(d.Reason)))
+			})),
+		),
+	}
+}
+
+// acts are the forms with which an operator retries a turn, or forgets it.
+func (p page) acts() g.Node {
+	reason := func(id string) g.Node {
+		return g.Group{
+			h.Label(h.For(id), g.Text("Reason")), g.Text(" "),
+			h.Input(h.ID(id), h.Name("reason"), h.Required(), h.MaxLength(strconv.Itoa(maxReason))),
+		}
+	}
+	return g.Group{
+		h.H2(g.Text("Act")),
+		h.Form(
+			h.Method("post"), markup.Action(markup.At("/turns", p.ID, "retry")),
+			reason("why-retry"), g.Text(" "), h.Button(g.Text("Retry")),
+		),
+		h.Form(
+			h.Method("post"), markup.Action(markup.At("/turns", p.ID, "drop")),
+			reason("why-drop"), g.Text(" "),
+			h.Label(h.For("typed"), g.Text("Type "+p.ID+" to forget this turn for good")), g.Text(" "),
+			h.Input(h.ID("typed"), h.Name("typed"), h.Required(), h.AutoComplete("off")), g.Text(" "), h.Button(g.Text("Drop")),
+		),
+	}
+}
+
+type settings struct {
+	Addr   string `env:"BOT_VIEWER_ADDR" else:"no viewer" help:"host:port of the pages where operators look at turns; only loopback without the other viewer settings"`
+	URL    string `env:"BOT_VIEWER_URL" url:"https" needs:"BOT_VIEWER_ADDR" else:"none" help:"where browsers reach the viewer, such as https://turns.example.com; its redirect address in Entra is that plus /signed-in"`
+	Tenant string `env:"BOT_VIEWER_TENANT_ID" needs:"BOT_VIEWER_ADDR" else:"none" help:"id of the tenant whose people may sign in to the viewer"`
+	Client string `env:"BOT_VIEWER_CLIENT_ID" needs:"BOT_VIEWER_ADDR" else:"none" help:"app registration of the viewer, with the app roles Turns.Read, Turns.Content and Turns.Act"`
+	Secret string `env:"BOT_VIEWER_CLIENT_SECRET" secret:"true" needs:"BOT_VIEWER_ADDR" else:"none" help:"client secret of that app registration"`
+}
+
+// Feature serves the viewer at BOT_VIEWER_ADDR.
+func Feature() app.Feature {
+	s := &settings{}
+	return app.Feature{Name: "viewer", Settings: s, Check: s.check, Serve: s.serve}
+}
+
+var isGUID = regexp.MustCompile(`^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$`)
+
+// check: operators sign in, unless only this machine reaches the viewer.
+func (s *settings) check(v app.Values) error {
+	if s.Addr == "" {
+		return nil
+	}
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	host, port, err := net.SplitHostPort(s.Addr)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		fault("BOT_VIEWER_ADDR: %q is not host:port", s.Addr)
+	}
+	var missing []string
+	all := [][2]string{
+		{"BOT_VIEWER_URL", s.URL}, {"BOT_VIEWER_TENANT_ID", s.Tenant}, {"BOT_VIEWER_CLIENT_ID", s.Client}, {"BOT_VIEWER_CLIENT_SECRET", s.Secret},
+	}
+	for _, one := range all {
+		if one[1] == "" && !v.Faulty(one[0]) {
+			missing = append(missing, one[0])
+		}
+	}
+	local := len(missing) == len(all) && loopback.IsHost(host)
+	if len(missing) > 0 && !local && err == nil {
+		fault("BOT_VIEWER_ADDR: operators have to sign in, unless it is on loopback and none of its other settings is there: set %s", strings.Join(missing, ", "))
+	}
+	if s.Tenant != "" && !isGUID.MatchString(s.Tenant) {
+		fault("BOT_VIEWER_TENANT_ID: is no GUID: the viewer is for one tenant, by its id")
+	}
+	if u, err := url.Parse(s.URL); err == nil && strings.Trim(u.Path, "/") != "" {
+		fault("BOT_VIEWER_URL: has a path; the viewer has a host of its own")
+	}
+	if v.Text("BOT_LOG_LEVEL") == "disabled" {
+		fault("BOT_VIEWER_ADDR: contradicts BOT_LOG_LEVEL=disabled: the log has who looked at what")
+	}
+	for _, other := range [][2]string{{"BOT_ADDR, PORT", v.Listen()}, {"BOT_METRICS_ADDR", v.Text("BOT_METRICS_ADDR")}} {
+		_, taken, err := net.SplitHostPort(other[1])
+		if err == nil && taken == port && port != "0" {
+			fault("BOT_VIEWER_ADDR: %s has the same port as %s", s.Addr, other[0])
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// serve serves the viewer until the program ends.
+func (s *settings) serve(ctx context.Context, p *app.Program) error {
+	if s.Addr == "" {
+		return nil
+	}
+	store := p.Bot().Store()
+	in, err := p.OpenInbox(ctx)
+	if err != nil {
+		return err
+	}
+	cfg := Config{
+		Bot:   p.Described().Name,
+		Store: store,
+		Inbox: in,
+		Log:   *p.Log(),
+		ID:    turnview.ID,
+		Head: func(ctx context.Context, id string) ([][2]string, error) {
+			head, err := heads.Read(ctx, store, id)
+			if err != nil {
+				return nil, err
+			}
+			return turnview.HeadRows(head), nil
+		},
+		Dead: func(w inbox.Waiting, content bool) [][2]string { return turnview.ReadDead(w, content).Rows() },
+	}
+	if s.URL != "" {
+		cfg.SignIn = &SignIn{LoginURL: p.Settings().Login(), Tenant: s.Tenant, ClientID: s.Client, ClientSecret: s.Secret, URL: s.URL}
+	}
+	made, err := New(cfg)
+	if err != nil {
+		return app.Usage(fmt.Errorf("BOT_VIEWER_ADDR: %w", err))
+	}
+	p.OnClose(made.Close)
+	addr, err := p.ServeBeside(ctx, s.Addr, "BOT_VIEWER_ADDR", "the viewer", made)
+	if err != nil {
+		return err
+	}
+	p.Log().Info().Str("url", "http://"+addr.String()+"/").Bool("sign_in", cfg.SignIn != nil).Msg("serving the viewer")
 	return nil
 }

@@ -5,12 +5,19 @@ package cli
 import (
 	"cmp"
 	"context"
+	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -19,9 +26,11 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/planbot-go/planbot/internal/settings"
+	"github.com/planbot-go/planbot/internal/spelling"
 )
 
 // Exit codes: 1 for what failed, 2 for wrong use and wrong settings.
@@ -159,4 +168,434 @@ func PrintFields(out io.Writer, rows [][2]string) error {
 		}
 	}
 	return table.Flush()
+}
+
+// Runner is a command: a struct whose exported fields are its flags and arguments. Their tags are:
+//
+//	arg          the field is an argument, and not a flag; a list takes all that are left
+//	optional     the argument may be missing
+//	required     the flag may not
+//	name, short  of the flag; without a name it is the field's, in small letters
+//	help         what it is for
+//	placeholder  what help calls its value
+//	default      its value when nobody gives one
+//	sep:"none"   a value of the list may have commas
+//	type:"path"  ~/ is the person's folder, and a path is made absolute
+//
+// The others are those of [settings.Parse]. The fields of an embedded struct belong to the command.
+type Runner interface {
+	Run(ctx context.Context, s *settings.Settings, std *Streams) error
+}
+
+// Program is a command line. Commands is a pointer to a struct with a field for each command: its
+// name is the field's in small letters, and its tag help says what it does. A field that is no Runner
+// has commands in its turn. The one with the tag default runs when no other is named.
+type Program struct {
+	Name, About string
+	Commands    any
+	More        []any // more such structs. nil: there are none
+	// Adapt makes a Runner of a command of another kind, whose fields are its flags and arguments all the
+	// same; nil: it is no command. nil: there is no other kind.
+	Adapt    func(command any) Runner
+	Settings *settings.Settings // that every command has as flags, and gets
+	Before   func() error       // runs once they are read, before the command. nil: nothing does
+}
+
+// commandLine is a Program at work.
+type commandLine struct {
+	Program
+	std     *Streams
+	flags   *pflag.FlagSet // of the settings
+	all     bool           // help is to list all of them
+	envFile string         // with settings
+	running bool           // the command line is right
+
+	names map[*cobra.Command][]string // of what they have, in the order of the structs
+}
+
+// run runs the command that args name.
+func (p Program) run(ctx context.Context, args []string, std *Streams) error {
+	l := &commandLine{Program: p, std: std, flags: pflag.NewFlagSet(p.Name, pflag.ContinueOnError), names: map[*cobra.Command][]string{}}
+	l.flags.SortFlags = false
+	p.Settings.AddFlags(l.flags)
+	root := &cobra.Command{Use: p.Name, Short: p.About, SilenceErrors: true, SilenceUsage: true}
+	root.PersistentFlags().AddFlagSet(l.flags)
+	root.PersistentFlags().BoolVar(&l.all, "help-all", false, "help with all settings")
+	root.PersistentFlags().StringVar(&l.envFile, "env-file", "", "file with settings, as lines NAME=value; the environment wins")
+	root.SetHelpFunc(l.help)
+	root.SetFlagErrorFunc(wrongFlag)
+	root.SetOut(std.Out)
+	root.SetErr(std.Err)
+	root.SetArgs(append([]string{}, args...)) // nil would be those of the process
+	l.add(root, p.Commands)
+	for _, more := range p.More {
+		l.add(root, more)
+	}
+	l.addCompletion(root)
+	err := root.ExecuteContext(ctx)
+	if err != nil && !l.running {
+		return Usage(err)
+	}
+	return err
+}
+
+// add makes the commands of a struct's fields those of parent.
+func (l *commandLine) add(parent *cobra.Command, commands any) {
+	if parent.RunE == nil {
+		parent.Args = l.arguments(nil)
+		parent.RunE = func(*cobra.Command, []string) error {
+			return fmt.Errorf("expected one of %s", strings.Join(l.names[parent], ", "))
+		}
+	}
+	for field, value := range reflect.ValueOf(commands).Elem().Fields() {
+		name := cmp.Or(field.Tag.Get("name"), strings.ToLower(field.Name))
+		cmd := l.command(parent, name, field.Tag.Get("help"))
+		command := value.Addr().Interface()
+		run, ok := command.(Runner)
+		if !ok && l.Adapt != nil {
+			run = l.Adapt(command)
+		}
+		if run == nil {
+			l.add(cmd, command)
+			continue
+		}
+		if more, ok := command.(interface{ Help() string }); ok {
+			cmd.Long = cmd.Short + "\n\n" + more.Help()
+		}
+		l.bind(cmd, command, run)
+		if _, ok := field.Tag.Lookup("default"); ok {
+			l.bind(parent, command, run)
+		}
+	}
+}
+
+// command returns the one of parent with that name: a struct may add to the commands of an earlier one.
+func (l *commandLine) command(parent *cobra.Command, name, help string) *cobra.Command {
+	for _, cmd := range parent.Commands() {
+		if cmd.Name() == name {
+			return cmd
+		}
+	}
+	cmd := &cobra.Command{Use: name, Short: help}
+	parent.AddCommand(cmd)
+	l.names[parent] = append(l.names[parent], name)
+	return cmd
+}
+
+// bind lets cmd run a command, with flags and arguments for its fields.
+func (l *commandLine) bind(cmd *cobra.Command, command any, run Runner) {
+	var arguments []*field
+	cmd.Flags().SortFlags = false
+	for _, f := range fieldsOf(reflect.ValueOf(command).Elem()) {
+		if _, ok := f.tag.Lookup("arg"); ok {
+			arguments = append(arguments, f)
+			continue
+		}
+		if l.flags.Lookup(f.name) != nil { // it would hide the setting
+			panic("the flag --" + f.name + " of " + cmd.Name() + " is a setting")
+		}
+		flag := cmd.Flags().VarPF(f, f.name, f.tag.Get("short"), f.tag.Get("help"))
+		if f.value.Kind() == reflect.Bool {
+			flag.NoOptDefVal = "true"
+		}
+		if _, ok := f.tag.Lookup("required"); ok {
+			_ = cmd.MarkFlagRequired(f.name) // fails only for a flag that does not exist
+		}
+	}
+	cmd.Args = l.arguments(arguments)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		l.running = true
+		if err := l.readEnvFile(command); err != nil {
+			return Usage(fmt.Errorf("--env-file: %w", err))
+		}
+		l.Settings.Load()
+		if l.Before != nil {
+			if err := l.Before(); err != nil {
+				return err
+			}
+		}
+		return run.Run(cmd.Context(), l.Settings, l.std)
+	}
+	var words []string
+	for _, f := range arguments {
+		words = append(words, f.words())
+		cmd.Long = cmp.Or(cmd.Long, cmd.Short) + "\n\n" + f.words() + ": " + f.tag.Get("help")
+	}
+	cmd.Use = strings.Join(append([]string{cmd.Name()}, words...), " ")
+}
+
+// readEnvFile reads the file that --env-file names, or the one that the command reads if it is there.
+func (l *commandLine) readEnvFile(command any) error {
+	if l.envFile != "" {
+		return l.Settings.ReadEnvFile(l.envFile)
+	}
+	usual, ok := command.(interface{ EnvFile() string })
+	if !ok {
+		return nil
+	}
+	err := l.Settings.ReadEnvFile(usual.EnvFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// arguments returns what sets these fields to the arguments of a command.
+func (l *commandLine) arguments(fields []*field) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if l.all {
+			return pflag.ErrHelp
+		}
+		for _, f := range fields {
+			take := min(1, len(args))
+			if f.value.Kind() == reflect.Slice {
+				take = len(args)
+			}
+			if _, optional := f.tag.Lookup("optional"); take == 0 && !optional {
+				return fmt.Errorf("expected %s", f.words())
+			}
+			for _, arg := range args[:take] {
+				if err := f.Set(arg); err != nil {
+					return fmt.Errorf("%s: %w", f.words(), err)
+				}
+			}
+			args = args[take:]
+		}
+		if len(args) == 0 {
+			return nil
+		}
+		var names []string
+		for _, child := range cmd.Commands() {
+			names = append(names, child.Name())
+		}
+		return meant(fmt.Errorf("unexpected argument %s", spelling.Clip(args[0])), args[0], "", names)
+	}
+}
+
+// wrongFlag says what is wrong with a flag, and which one was meant.
+func wrongFlag(cmd *cobra.Command, err error) error {
+	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		return fmt.Errorf("--%s: %w", wrong.GetFlag().Name, wrong.Unwrap())
+	}
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok || unknown.GetSpecifiedShortnames() != "" {
+		return err
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(flag *pflag.Flag) { names = append(names, flag.Name) })
+	return meant(fmt.Errorf("unknown flag --%s", spelling.Clip(unknown.GetSpecifiedName())), unknown.GetSpecifiedName(), "--", names)
+}
+
+// meant adds the nearest of the names to the error about a word.
+func meant(err error, word, dashes string, names []string) error {
+	name := spelling.Meant(word, names)
+	begun := slices.IndexFunc(names, func(name string) bool { return strings.HasPrefix(name, word) })
+	switch {
+	case name != "":
+	case begun >= 0 && word != "":
+		name = names[begun]
+	default:
+		return err
+	}
+	return fmt.Errorf("%w, did you mean %q?", err, dashes+name)
+}
+
+// addCompletion adds the command that prints scripts for shells, with the name of the program.
+func (l *commandLine) addCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() != "completion" {
+			continue
+		}
+		cmd.Args = l.arguments(nil)
+		cmd.RunE = func(*cobra.Command, []string) error { return errors.New("expected bash, zsh, fish or powershell") }
+		cmd.PersistentFlags().StringVar(&root.Use, "name", root.Name(), "name that the program has on your PATH")
+		cmd.PersistentPreRunE = func(*cobra.Command, []string) error {
+			if !programName.MatchString(root.Use) {
+				return errors.New("--name: a name has only letters, digits, dots, hyphens and underscores")
+			}
+			return nil
+		}
+	}
+}
+
+// programName is what may stand in a script.
+var programName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+
+// help prints what a command is for, and its flags. Of the settings it shows the common ones, or
+// with --help-all every one; with the program itself there is no room for the common ones.
+func (l *commandLine) help(cmd *cobra.Command, _ []string) {
+	width := 100
+	if f, ok := l.std.Out.(*os.File); ok {
+		if columns, _, err := term.GetSize(int(f.Fd())); err == nil {
+			width = max(columns, 40)
+		}
+	}
+	out := l.std.Out
+	fmt.Fprintf(out, "%s\n\nUsage:\n  %s\n", wrap(cmp.Or(cmd.Long, cmd.Short), width), cmd.UseLine())
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintf(out, "  %s COMMAND [flags]\n", cmd.CommandPath())
+		fmt.Fprintln(out, "\nCommands:")
+		table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+		for _, child := range cmd.Commands() {
+			if child.IsAvailableCommand() {
+				fmt.Fprintf(table, "  %s\t%s\n", child.Name(), child.Short)
+			}
+		}
+		_ = table.Flush()
+	}
+	own, common := pflag.NewFlagSet("own", pflag.ContinueOnError), pflag.NewFlagSet("common", pflag.ContinueOnError)
+	own.SortFlags, common.SortFlags = false, false
+	cmd.InitDefaultHelpFlag()
+	cmd.LocalFlags() // so that cmd.Flags has those of its parents
+	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
+		if l.flags.Lookup(flag.Name) == nil {
+			own.AddFlag(flag)
+		}
+	})
+	total := 0
+	l.flags.VisitAll(func(flag *pflag.Flag) {
+		total++
+		_, isCommon := flag.Annotations[settings.Common]
+		if l.all || isCommon && cmd.HasParent() {
+			common.AddFlag(flag)
+		}
+	})
+	fmt.Fprintln(out, "\nFlags:")
+	fmt.Fprint(out, own.FlagUsagesWrapped(width))
+	if common.HasFlags() {
+		fmt.Fprintln(out, "\nSettings, also from the environment:")
+		fmt.Fprint(out, common.FlagUsagesWrapped(width))
+	}
+	if !l.all {
+		fmt.Fprintf(out, "\n%s --help-all lists all %d settings; docs/settings.md has the same list.\n", cmd.CommandPath(), total)
+	}
+}
+
+// wrap breaks lines that are longer than the width, where there is a space.
+func wrap(text string, width int) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		var short []string
+		for len(line) > width {
+			space := strings.LastIndexByte(line[:width+1], ' ')
+			if space <= 0 {
+				break
+			}
+			short = append(short, line[:space])
+			line = line[space+1:]
+		}
+		lines[i] = strings.Join(append(short, line), "\n")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// field is a field of a command, as a flag or an argument.
+type field struct {
+	name  string
+	tag   reflect.StructTag
+	value reflect.Value
+	given bool
+}
+
+// fieldsOf are the fields of a command, set to their defaults.
+func fieldsOf(command reflect.Value) (all []*field) {
+	for f, value := range command.Fields() {
+		switch {
+		case f.Anonymous:
+			all = append(all, fieldsOf(value)...)
+		case f.IsExported():
+			one := &field{name: cmp.Or(f.Tag.Get("name"), strings.ToLower(f.Name)), tag: f.Tag, value: value}
+			if text := f.Tag.Get("default"); text != "" {
+				if err := one.parse(text, value); err != nil {
+					panic(fmt.Sprintf("the default of --%s: %v", one.name, err))
+				}
+			}
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// words is what help calls an argument.
+func (f *field) words() string {
+	word := cmp.Or(f.tag.Get("placeholder"), strings.ToUpper(f.name))
+	if f.value.Kind() == reflect.Slice {
+		word += "..."
+	}
+	if _, ok := f.tag.Lookup("optional"); ok {
+		return "[" + word + "]"
+	}
+	return word
+}
+
+// Type returns what help calls a value.
+func (f *field) Type() string {
+	return cmp.Or(f.tag.Get("placeholder"), settings.TypeName(f.value.Type()))
+}
+
+// String returns the default.
+func (f *field) String() string {
+	if f == nil { // as pflag makes one to know what is no default
+		return ""
+	}
+	return f.tag.Get("default")
+}
+
+// Set sets the field, or adds to a list.
+func (f *field) Set(text string) error {
+	value := reflect.New(f.value.Type()).Elem()
+	if err := f.parse(text, value); err != nil {
+		return err
+	}
+	if f.given && f.value.Kind() == reflect.Slice {
+		value = reflect.AppendSlice(f.value, value)
+	}
+	f.given = true
+	f.value.Set(value)
+	return nil
+}
+
+// parse parses a text into a value of the field's type.
+func (f *field) parse(text string, into reflect.Value) (err error) {
+	if into.Kind() == reflect.Pointer {
+		into.Set(reflect.New(into.Type().Elem()))
+		into = into.Elem()
+	}
+	switch into := into.Addr().Interface().(type) {
+	case encoding.TextUnmarshaler:
+		return into.UnmarshalText([]byte(text))
+	case *[]byte: // what a file has
+		*into, err = os.ReadFile(text)
+		return err
+	case *int:
+		if *into, err = strconv.Atoi(text); err != nil {
+			return fmt.Errorf("%q is not a whole number", text)
+		}
+		return nil
+	case *float64:
+		if *into, err = strconv.ParseFloat(text, 64); err != nil {
+			return fmt.Errorf("%q is not a number", text)
+		}
+		return nil
+	case *[]string:
+		_, argument := f.tag.Lookup("arg")
+		if argument || f.tag.Get("sep") == "none" {
+			*into = []string{text}
+			return nil
+		}
+	}
+	if f.tag.Get("type") == "path" && text != "-" {
+		text, err = absolute(text)
+	}
+	return errors.Join(err, settings.Parse(text, f.tag, into))
+}
+
+// absolute returns the path from the root, also of one that a shell did not expand.
+func absolute(path string) (string, error) {
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		home, err := os.UserHomeDir()
+		return filepath.Join(home, rest), err
+	}
+	return filepath.Abs(path)
 }

@@ -393,3 +393,210 @@ func isStandIn(text string) bool {
 	return strings.HasSuffix(text, "@example.com") || strings.HasPrefix(text, "00000000-0000-0000-0000-") ||
 		strings.Contains(text, Secret)
 }
+
+// begin matches where a word begins, also after an escape of JSON or of an address.
+const begin = `(?:\b|\\(?:[bfnrt"/\\]|u[0-9A-Fa-f]{4})|%[0-9A-Fa-f]{2})`
+
+const (
+	// named matches names of secrets in Latin letters.
+	named = `(?:\w*(?:api[_-]?key|access[_-]?key|account[_-]?key|secret|password|passwd|passphrase|passwort|kennwort|contraseña|pwd|token)|(?:\w+[_-])?sig)`
+	// inHan matches names of secrets in scripts without spaces.
+	inHan = `(?:密码|密碼|口令|パスワード)`
+	// quoted matches a value in quotes, which may be inside other quotes.
+	quoted = `\\"[^"\\]*\\"|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|` + "`[^`\n]*`"
+	// bare matches a value without quotes, and inQuery one in an address.
+	bare    = `[^\s"'\\{}\[\]<>(*][^\s"'\\]+[^\s"'\\.,;:?)}\]<>*]`
+	inQuery = `[^\s"'\\&,;<>{}\[\]()*]{2,}[^\s"'\\&,;<>{}\[\]()*.:?]`
+)
+
+// secretForm is what a secret looks like: the first group stays, the second is the secret.
+type secretForm struct {
+	find  func() *regexp.Regexp
+	signs []string // each text with such a secret has one of these, in lower case
+	odd   bool     // only an oddWord counts as the secret
+	learn bool     // the value is a secret wherever else it appears, if it looks like one
+}
+
+// oddWord matches what is hardly a word of a sentence: with digits, signs, or mixed case.
+var oddWord = lazy.Regexp(`[\d@#$%^&*_+=~]|!+[^!]|\p{Ll}.*\p{Lu}|\p{Lu}.*\p{Lu}.*\p{Ll}`)
+
+func form(expression string, signs ...string) secretForm {
+	return secretForm{find: lazy.Regexp(expression), signs: signs}
+}
+
+// valueForm is the form of a value behind the name of a secret. It has no signs: those are valueSigns.
+func valueForm(expression string) secretForm {
+	f := form(expression)
+	f.learn = true
+	return f
+}
+
+// oddForm is f for odd words only.
+func oddForm(f secretForm) secretForm {
+	f.odd = true
+	return f
+}
+
+var secrets = []secretForm{
+	form(`(?s)()(-----BEGIN [A-Z ]*PRIVATE KEY-----[^"]*?(?:-----END [A-Z ]*-----|"|$))`, "private key"),
+	form(`(`+begin+`)(eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?)`, "eyj"),
+	form(`(?i)(`+begin+`authorization\\?["']?\s*[:=]\s*\\?["']?)((?:\w+\s+)?[\w.~+/=-]{3,})`, "authorization"),
+	oddForm(form(`(?i)(`+begin+`(?:bearer|basic)\s+)([\w.~+/=-]{8,})`, "bearer", "basic")),
+	form(`(`+begin+`)((?:sk-[\w-]{16,}|[rs]k_(?:live|test)_\w{10,}|(?:gh[pousr]_|github_pat_|hf_|npm_)\w{20,}|glpat-[\w-]{16,}|`+
+		`pypi-[\w-]{20,}|xox[abeprs]-[\w-]{10,}|AKIA[A-Z0-9]{16}|AIza[\w-]{35}))`, "sk-", "k_", "gh", "glpat", "hf_", "npm_", "pypi-", "xox", "akia", "aiza"),
+	form(`(`+begin+`)([\w~.-]{3}\dQ~[\w~.-]{20,})`, "q~"),
+	form(`((?i)`+begin+`(?:hooks\.slack\.com/\w+|[\w.-]*webhook\.office\.com/webhookb2)/)([^\s"'<>\\]+)`, "hooks.slack", "webhook.office"),
+	form(`(`+begin+`[A-Za-z][A-Za-z0-9+.-]*://)([^/\s:@"'<>]*:[^/\s@"'<>]+)@`, "://"),
+}
+
+// values are the forms of values behind the names of secrets. Each text with one has one of valueSigns,
+// in lower case.
+var values = []secretForm{
+	valueForm(`(?i)(` + begin + named + `\\?["']?\s*=\s*)(` + quoted + `|\\?["']?` + inQuery + `)`),
+	valueForm(`(?i)(` + begin + named + `\\?["']?\s*[:：]\*{0,2}\s*)(` + quoted + `|\\?["']?` + bare + `)`),
+	valueForm(`(?i)(` + inHan + `\s*[:：=是为為は]\s*)(` + quoted + `|[!-~]{3,})`),
+	oddForm(valueForm(`(?i)(` + begin + `(?:password|passwort|kennwort|passphrase|contraseña|senha|pass|pwd)\s+(?:is|ist|lautet|es|è|é|est)\s+|` +
+		begin + `pass\s*[:=]\s*)(` + quoted + `|` + bare + `)`)),
+	valueForm(`(?i)((?:^|\s)--?` + named + `\s+)(` + quoted + `|` + bare + `)`),
+}
+
+var valueSigns = []string{"key", "secret", "pass", "kennwort", "contraseña", "senha", "pwd", "token", "sig", "密", "口令", "パスワード"}
+
+var (
+	mail = lazy.Regexp(`((?:\\(?:[bfnrt"/\\]|u[0-9A-Fa-f]{4}))?)([\w\p{Latin}.+-]+@[\w\p{Latin}-]+(?:\.[\w\p{Latin}-]+)+)`)
+	guid = lazy.Regexp(`(?i)(` + begin + `)([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\b`)
+	// account matches a person's id in Teams, and place a conversation's.
+	account = lazy.Regexp(`(?i)(` + begin + `)(29(?::|%3a)[\w-]{16,}|8(?::|%3a)orgid(?::|%3a)[\w-]{16,})`)
+	place   = lazy.Regexp(`(?i)(` + begin + `)(19(?::|%3a)[\w-]{8,}(?:@|%40)[\w.]+|a(?::|%3a)1[\w-]{20,})`)
+
+	// secretName matches a whole name of a secret.
+	secretName = lazy.Regexp(`(?i)^(?:` + named + `|authorization|` + inHan + `)$`)
+)
+
+// words are replaced in texts. The zero value has none.
+type words struct {
+	n     int
+	known map[rune][]word // by first letter
+}
+
+// word is replaced by its standIn; with fold in any letter case.
+type word struct {
+	text, standIn string
+	fold          bool
+}
+
+// want adds a text, up to maxKnown.
+func (w *words) want(text, standIn string, fold bool) {
+	if w.n >= maxKnown || text == "" || !utf8.ValidString(text) || reserved().MatchString(text) {
+		return
+	}
+	if w.known == nil {
+		w.known = map[rune][]word{}
+	}
+	if fold {
+		text = strings.ToLower(text)
+	}
+	first, _ := utf8.DecodeRuneInString(text)
+	list, one := w.known[unicode.ToLower(first)], word{text, standIn, fold}
+	if !slices.ContainsFunc(list, func(known word) bool { return known.text == text && known.fold == fold }) {
+		w.n++
+		w.known[unicode.ToLower(first)] = append(list, one)
+	}
+}
+
+// reserved matches words of stand-ins and of plans, which must stay readable.
+var reserved = lazy.Regexp(`(?i)^(?:(?:user|conversation|activity|tenant|person)(?:-\d+)?|secret|example|com|` +
+	`plan|type|commands|do|say|action|entities|parameters|response|saveas|observe|true|false|null)$`)
+
+// ordinary matches names that are common words in lower case.
+var ordinary = lazy.Regexp(`(?i)^(?:april|august|bill|chase|dawn|dean|drew|faith|frank|grace|grant|hope|iris|jack|june|july|king|lane|list|long|mark|page|park|pearl|pierce|price|rich|rose|ruby|stone|wade|ward|west|will|wood|young)$`)
+
+// wantName adds a name and each word of it.
+func (w *words) wantName(name, standIn string) {
+	name = strings.TrimSpace(name)
+	parts := strings.FieldsFunc(name, func(r rune) bool { return !unicode.IsLetter(r) && r != '-' && r != '\'' })
+	for _, word := range parts {
+		word = strings.Trim(word, "-'")
+		n := utf8.RuneCountInString(word)
+		if n >= leastName || n > 1 && !isSpaced(lastRune(word)) {
+			w.want(word, standIn, n >= leastFolded && !ordinary().MatchString(word))
+		}
+	}
+	if len(parts) > 1 {
+		w.want(strings.Join(strings.Fields(name), " "), standIn, true)
+	} else if utf8.RuneCountInString(name) < leastName || reserved().MatchString(name) { // only where prompts say who writes
+		w.want(`is from "`+name+`"`, `is from "`+standIn+`"`, false)
+	}
+}
+
+// replace replaces known words, the longest first.
+func (w *words) replace(text string) string {
+	var out strings.Builder
+	from := 0
+	for at, first := range text {
+		if at < from {
+			continue
+		}
+		end, standIn := at, ""
+		for _, one := range w.known[unicode.ToLower(first)] {
+			if to := at + one.length(text[at:]); to > end && isWord(text, at, to) {
+				end, standIn = to, one.standIn
+			}
+		}
+		if end > at {
+			out.WriteString(text[from:at] + standIn)
+			from = end
+		}
+	}
+	return out.String() + text[from:]
+}
+
+// length is how many bytes at the start of the text are the word; 0: none. Any white space may
+// separate the words of a name.
+func (w *word) length(text string) int {
+	if !w.fold {
+		if strings.HasPrefix(text, w.text) {
+			return len(w.text)
+		}
+		return 0
+	}
+	at := 0
+	for _, want := range w.text {
+		r, n := utf8.DecodeRuneInString(text[at:])
+		if unicode.ToLower(r) != want && !(want == ' ' && unicode.IsSpace(r)) {
+			return 0
+		}
+		at += n
+		if want == ' ' {
+			at = len(text) - len(strings.TrimLeftFunc(text[at:], unicode.IsSpace))
+		}
+	}
+	return at
+}
+
+// isWord reports whether a match is a word of its own: no letter or digit of a script with spaces
+// touches it, except the end of an escape.
+func isWord(text string, from, to int) bool {
+	before, _ := utf8.DecodeLastRuneInString(text[:from])
+	first, _ := utf8.DecodeRuneInString(text[from:])
+	after, _ := utf8.DecodeRuneInString(text[to:])
+	goesOn := func(a, b rune) bool {
+		return isPart(a) && isPart(b) && isSpaced(a) && isSpaced(b)
+	}
+	begins := !goesOn(before, first) || escapeAtEnd().MatchString(text[max(0, from-len(`\u00fc`)):from])
+	return begins && !goesOn(lastRune(text[from:to]), after)
+}
+
+var escapeAtEnd = lazy.Regexp(`(?:\\(?:[bfnrt]|u[0-9A-Fa-f]{4})|%[0-9A-Fa-f]{2})$`)
+
+func lastRune(text string) rune {
+	r, _ := utf8.DecodeLastRuneInString(text)
+	return r
+}
+
+func isPart(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_' }
+
+// isSpaced reports whether the script of r has spaces between words.
+func isSpaced(r rune) bool {
+	return !unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai)
+}

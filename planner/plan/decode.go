@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"html"
 	"maps"
@@ -13,6 +14,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/internal/tags"
 )
@@ -1322,4 +1324,105 @@ func (a *answer) acted(value any) any {
 		command = map[string]any{"type": Say, "response": firstOf(said, "text", "response", "message", "content")}
 	}
 	return map[string]any{commandKeys[0]: []any{command}}
+}
+
+// maxThoughts limits the bytes of the thoughts that go back to the model.
+const maxThoughts = 4 << 10
+
+// DecodeMonologue is [Decode] for the monologue of Teams AI, in which the model takes one action at a
+// time and sees its result before it takes the next:
+//
+//	{"thoughts":{"thought":"…","reasoning":"…","plan":"- …"},"action":{"name":"createList","parameters":{"list":"a"}}}
+//
+// The plan has that one command. The action SAY is a SAY of its parameter text. After a DO the model
+// waits for the result ([Plan.Observe]), and its thoughts are the Preface. What Decode says of plans
+// holds for this form, and a plan in Decode's own form is read as well.
+func DecodeMonologue(text string) (Plan, error) { return decode(text, false, true) }
+
+var errNoAction = InvalidPlan.Faultf(`there are thoughts and no action; to answer the person, take the action SAY: {"name":"SAY","parameters":{"text":"…"}}`)
+
+// monologueKey matches what a broken monologue has.
+var monologueKey = regexp.MustCompile(`(?i)["'“]?(?:thoughts?|action)["'”]?\s*[:：]`)
+
+// firstOf is the first of the values that is there.
+func firstOf(f map[string]any, keys ...string) any {
+	for _, key := range keys {
+		if f[key] != nil {
+			return f[key]
+		}
+	}
+	return nil
+}
+
+// MonologueSchema is [Schema] for the answers that [DecodeMonologue] reads. There are no variables.
+func MonologueSchema(registry *actions.Registry) (schema, grammar json.RawMessage, strict bool, err error) {
+	whole, strict := monologueForm(registry, false)
+	held, _ := monologueForm(registry, true)
+	schema, err = json.Marshal(whole)
+	grammar, err2 := json.Marshal(held)
+	return schema, grammar, strict, errors.Join(err, err2)
+}
+
+func monologueForm(registry *actions.Registry, grammar bool) (whole *form, strict bool) {
+	f := former{grammar: grammar}
+	text := ofType("string")
+	if grammar {
+		text.MinLength = 1
+	}
+	thoughts := f.closed(
+		property{name: "thought", form: ofType("string")}, property{name: "reasoning", form: ofType("string")}, property{name: "plan", form: ofType("string")},
+	)
+	taken := []*form{f.closed(property{name: "name", form: f.options(Say)}, property{name: "parameters", form: f.closed(property{name: "text", form: text})})}
+	for _, b := range f.branches(registry, false) {
+		taken = append(taken, f.closed(property{name: "name", form: f.options(b.names...)}, property{name: "parameters", form: choice(b.shapes...)}))
+	}
+	return f.closed(property{name: "thoughts", form: thoughts}, property{name: "action", form: choice(taken...)}), !f.loose
+}
+
+// DecodeObject reads the one JSON object that a model wrote, as tolerantly as [Decode]: in a code fence,
+// between words, behind reasoning, with repairs that have only one meaning. Numbers are json.Number.
+// Several objects count only if they are equal. The error is a [*Fault] of kind truncated, no_plan (there
+// is none) or invalid_plan.
+func DecodeObject(text string) (map[string]any, error) { return decodeObject(text, false) }
+
+// decodeObject reads a text; wrapped says that it came from a JSON string.
+func decodeObject(text string, wrapped bool) (map[string]any, error) {
+	if len(text) > maxBytes {
+		return nil, InvalidPlan.Faultf("the answer is longer than %d bytes", maxBytes)
+	}
+	text, done := clean(text)
+	var inner string
+	if !wrapped && strings.HasPrefix(text, `"`) && json.Unmarshal([]byte(text), &inner) == nil {
+		return decodeObject(inner, true)
+	}
+	text, fault := finalChannel(text, &done)
+	if fault != nil {
+		return nil, fault
+	}
+	a := newAnswer(text, done)
+	a.objects = true
+	if fault := a.scan(); fault != nil {
+		return nil, fault
+	}
+	var only map[string]any
+	for _, f := range a.found {
+		value := f.value
+		if list, ok := value.([]any); ok && len(list) == 1 {
+			value = list[0]
+		}
+		object, ok := value.(map[string]any)
+		switch {
+		case !ok:
+			return nil, InvalidPlan.Faultf("the answer has JSON that is no object")
+		case f.torn:
+			return nil, InvalidPlan.Faultf("a comment in the JSON holds half a quote, brace or bracket; write no comments")
+		case only != nil && !reflect.DeepEqual(only, object):
+			return nil, InvalidPlan.Faultf("there are several JSON objects, and they differ")
+		}
+		only = object
+	}
+	if only == nil {
+		return nil, NoPlan.Faultf("the answer has no JSON object")
+	}
+	return only, nil
 }

@@ -16,9 +16,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/planbot-go/planbot/internal/pipe"
 )
 
 // Config configures a DB. The zero value is ready to use.
@@ -371,5 +375,326 @@ func (db *DB) Close() error {
 	if db.embeds {
 		db.cfg.Server.Close()
 	}
+	return err
+}
+
+// Server is a Redis inside the process. It has no listener, and a clock for TTLs. Each embedded
+// store has its own. Tests let several stores share one, as the replicas of a bot do, by using its
+// Dial as the Dial of each store. It is safe for concurrent use.
+type Server struct {
+	mini interface { // a miniredis.Miniredis; see DB
+		RequireAuth(password string)
+		FastForward(passed time.Duration)
+		Close()
+	}
+	srv interface { // mini's server; mini gives it out only until it is closed
+		ServeConn(conn net.Conn)
+		IsReadOnlyCommand(cmd string) bool
+	}
+
+	mu      sync.Mutex
+	closed  bool
+	changed chan struct{} // closed at the next write; nil: nobody waits for one
+
+	aging sync.Mutex
+	aged  time.Time // the time up to which TTLs have advanced
+}
+
+// StartServer starts a Server. Close it when its data is no longer needed.
+func StartServer() (*Server, error) {
+	mini := miniredis.NewMiniRedis()
+	s := &Server{mini: mini, aged: time.Now()}
+	first, err := mini.Dial() // starts the server without a port; miniredis's own pipe cannot pipeline
+	if err != nil {
+		return nil, err
+	}
+	if err := first.Close(); err != nil {
+		return nil, err
+	}
+	srv := mini.Server()
+	s.srv = srv
+	srv.SetPreHook(func(_ *server.Peer, cmd string, _ ...string) (done bool) {
+		s.before(cmd)
+		return false
+	})
+	return s, nil
+}
+
+// Dial connects to the server and ignores the address.
+func (s *Server) Dial(context.Context, string, string) (net.Conn, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, errors.New("embedded redis is closed")
+	}
+	client, server := pipe.New()
+	s.srv.ServeConn(aging{server, s})
+	return client, nil
+}
+
+// Serve serves connections of other processes that know the password, until ctx ends. It closes the
+// listener. Dial needs the password from then on, too.
+func (s *Server) Serve(ctx context.Context, l net.Listener, password string) error {
+	s.mini.RequireAuth(password)
+	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
+	for {
+		conn, err := l.Accept()
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("serve the embedded redis: %w", err)
+		}
+		s.srv.ServeConn(aging{conn, s})
+	}
+}
+
+// before runs before each command, including those of scripts, and under their lock.
+func (s *Server) before(cmd string) {
+	switch cmd {
+	case "EVALSHA", "EVAL", "TIME", "BLPOP": // none of these changes data by itself
+		return
+	}
+	if s.srv.IsReadOnlyCommand(cmd) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.changed != nil {
+		close(s.changed)
+		s.changed = nil
+	}
+}
+
+// wait returns a channel that is closed at the next write.
+func (s *Server) wait() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.changed == nil {
+		s.changed = make(chan struct{})
+	}
+	return s.changed
+}
+
+// aging is a connection that advances the server's clock whenever data comes in.
+type aging struct {
+	net.Conn
+	s *Server
+}
+
+func (a aging) Read(p []byte) (int, error) {
+	n, err := a.Conn.Read(p)
+	a.s.age()
+	return n, err
+}
+
+// age advances the clock for TTLs in steps of at least a second. Without it miniredis would never
+// expire keys; with smaller steps it would check all keys on every command.
+func (s *Server) age() {
+	s.aging.Lock()
+	defer s.aging.Unlock()
+	if passed := time.Since(s.aged); passed >= time.Second {
+		s.mini.FastForward(passed)
+		s.aged = s.aged.Add(passed)
+	}
+}
+
+// Close stops the server and waits for its goroutines. Its data is lost.
+func (s *Server) Close() {
+	s.mu.Lock()
+	closed := s.closed
+	s.closed = true
+	s.mu.Unlock()
+	if closed {
+		return
+	}
+	s.mini.Close()
+}
+
+const (
+	// tripsAtOnce is how many round trips may be in flight before commands wait. It is small, so
+	// that waiting commands share a trip, and large enough that one slow trip does not block all
+	// others.
+	tripsAtOnce = 4
+
+	// maxTogether is how many callers share one round trip.
+	maxTogether = 128
+)
+
+// trips combines what several callers send at the same time into one round trip. A caller's
+// commands stay in order and together. So a busy bot needs a fraction of the writes and reads, and
+// only a few connections, however many turns it runs.
+//
+// On a cluster each caller gets its own trip: a shared trip would go to several nodes, and the
+// slowest would delay everybody.
+type trips struct {
+	client redis.UniversalClient
+	alone  bool
+	next   chan *batch
+	closed chan struct{}
+	once   sync.Once // guards the close of closed
+	work   sync.WaitGroup
+}
+
+// batch is the commands of one caller.
+type batch struct {
+	cmds  []redis.Cmder
+	until time.Time // when its caller stops waiting
+	err   error     // of the trip
+	done  chan struct{}
+}
+
+func newTrips(client redis.UniversalClient, alone bool) *trips {
+	t := &trips{client: client, alone: alone, next: make(chan *batch), closed: make(chan struct{})}
+	for range tripsAtOnce {
+		t.work.Go(t.travel)
+	}
+	return t
+}
+
+// trip runs calls in one round trip.
+func (t *trips) trip(ctx context.Context, calls []*Call) {
+	cmds := make([]redis.Cmder, len(calls))
+	replies := make([]*redis.Cmd, len(calls))
+	for i, c := range calls {
+		replies[i] = commandOf(ctx, c)
+		cmds[i] = replies[i]
+		c.Tries++
+	}
+	left, err := t.send(ctx, cmds)
+	for i, c := range calls {
+		if left {
+			replies[i] = redis.NewCmd(ctx) // the client may still write to the old one
+		}
+		c.reply = replies[i].Val()
+		c.Err = replyError(replies[i], err)
+	}
+}
+
+// send runs the commands in one round trip. The error is the first one of the trip, not necessarily
+// of these commands. left means that ctx ended first: the commands may still be in flight, so the
+// caller must not touch them.
+func (t *trips) send(ctx context.Context, cmds []redis.Cmder) (left bool, err error) {
+	if err := ctx.Err(); err != nil { // else the choices below are a matter of luck
+		return true, err
+	}
+	if t.alone {
+		return false, t.run(ctx, cmds)
+	}
+	b := &batch{cmds: cmds, done: make(chan struct{})}
+	b.until, _ = ctx.Deadline()
+	select {
+	case t.next <- b:
+	case <-t.closed:
+		return false, redis.ErrClosed
+	case <-ctx.Done():
+		return true, ctx.Err()
+	}
+	select {
+	case <-b.done:
+		return false, b.err
+	case <-ctx.Done():
+		return true, ctx.Err()
+	}
+}
+
+// travel makes one trip after another, each with everything that is waiting.
+func (t *trips) travel() {
+	for {
+		select {
+		case <-t.closed:
+			return
+		case b := <-t.next:
+			t.together(t.waiting(b))
+		}
+	}
+}
+
+// waiting returns first and the batches behind it.
+func (t *trips) waiting(first *batch) []*batch {
+	group := []*batch{first}
+	for len(group) < maxTogether {
+		select {
+		case b := <-t.next:
+			group = append(group, b)
+		default:
+			return group
+		}
+	}
+	return group
+}
+
+// together makes one trip for a group and stops when its last caller has stopped waiting.
+func (t *trips) together(group []*batch) {
+	var until time.Time
+	var cmds []redis.Cmder
+	for _, b := range group {
+		cmds = append(cmds, b.cmds...)
+		if b.until.After(until) {
+			until = b.until
+		}
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), until.Add(10*time.Millisecond)) // callers leave first
+	defer cancel()
+	err := t.run(ctx, cmds)
+	for _, b := range group {
+		b.err = err
+		close(b.done)
+	}
+}
+
+func (t *trips) run(ctx context.Context, cmds []redis.Cmder) error {
+	if len(cmds) == 1 { // a tenth cheaper than a pipeline of one
+		return t.client.Process(ctx, cmds[0])
+	}
+	pipe := t.client.Pipeline()
+	_ = pipe.BatchProcess(ctx, cmds...) // it only queues them
+	_, err := pipe.Exec(ctx)
+	return err
+}
+
+func (t *trips) scan(ctx context.Context, pattern string, each func(ctx context.Context, key string) error) error {
+	var one sync.Mutex
+	scan := func(ctx context.Context, node redis.Cmdable) error {
+		one.Lock()
+		defer one.Unlock()
+		keys := node.Scan(ctx, 0, pattern, 1000).Iterator()
+		for keys.Next(ctx) {
+			if err := each(ctx, keys.Val()); err != nil {
+				return err
+			}
+		}
+		return keys.Err()
+	}
+	if cluster, ok := t.client.(*redis.ClusterClient); ok {
+		return cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return scan(ctx, node) })
+	}
+	return scan(ctx, t.client)
+}
+
+func (t *trips) ping(ctx context.Context, keys []string) error {
+	_, err := t.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, key := range keys {
+			p.Set(ctx, key, "", time.Minute)
+		}
+		return nil
+	})
+	return err
+}
+
+func (t *trips) info(ctx context.Context) (string, error) { return t.client.Info(ctx).Result() }
+
+func (t *trips) setting(ctx context.Context, name string) (string, error) {
+	values, err := t.client.ConfigGet(ctx, name).Result()
+	return values[name], err
+}
+
+func (t *trips) remove(ctx context.Context, key string) error { return t.client.Del(ctx, key).Err() }
+
+// close closes the client and waits for its trips to end.
+func (t *trips) close() error {
+	t.once.Do(func() { close(t.closed) })
+	err := t.client.Close()
+	t.work.Wait()
 	return err
 }
