@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
@@ -80,6 +81,9 @@ type Action struct {
 	// Parallel says that the action may run at the same time as other actions of its plan, in any
 	// order. It must not touch the turn's state.
 	Parallel bool
+	// Later says that the action goes on beside the conversation, and how long it may take, see [Later]. 0: the turn waits
+	// for it.
+	Later time.Duration
 	// Aliases are other names for entities, see [Alias].
 	Aliases map[string]string
 	// Inherited are the entities that a command takes from earlier ones of its plan, see [Inherit].
@@ -139,6 +143,26 @@ func NeedsToken(connection string) Option {
 
 // Parallel marks an action that may run at the same time as others.
 func Parallel(a *Action) { a.Parallel = true }
+
+// Later marks an action that takes long, up to that time. The bot does not make people wait for it: the plan goes on
+// without its result, and the call is made beside the conversation. Once it is over, the planner tells the person how it
+// went, in the same thread, with the state of that time. The call is as durable as others: if its process dies, another
+// one makes it again, with the same [Attempt].Key. The person can stop it, which ends its context. What it changes in
+// state must be quick to repeat: if somebody else has changed the same value meanwhile, it is made again.
+//
+// An action that another action calls, and one that another program asks for ([Request]), is waited for all the same.
+func Later(within time.Duration) Option {
+	return func(a *Action) {
+		a.Later = within
+		a.Description = strings.TrimRight(a.Description, ". ") + ". It takes long: its result comes later, in a turn of its own"
+		if within <= 0 || within > maxLater {
+			a.fault = fmt.Errorf("Later within %s, which is not between 0 and %s", within, maxLater)
+		}
+	}
+}
+
+// maxLater is the longest time of [Later].
+const maxLater = 24 * time.Hour
 
 // ReturnsData marks an action whose result is meant for the model. The mark is only descriptive.
 func ReturnsData(a *Action) { a.ReturnsData = true }

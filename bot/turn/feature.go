@@ -388,6 +388,75 @@ func Submit(ctx context.Context, t *Turn, feature string, fill func(Holder)) err
 	return err
 }
 
+// SubmitCall puts a call of the turn's plan, which the feature's Call does not make then, into a record of the feature's
+// own. It is made in a queue beside the conversation's, on any replica; [IsAlone] says so there. Once it has an outcome,
+// Handle is called. A call that is made again is submitted once. queued is false if the call cannot be made later: the
+// turn answers no message, or answers in the HTTP response, or another action makes the call.
+func SubmitCall(ctx context.Context, t *Turn, feature string, c actions.Call) (queued bool, err error) {
+	attempt := actions.AttemptOf(ctx)
+	nested := strings.Count(attempt.Key, ".") > 1
+	if !t.IsMessage() || t.rec.Notice != nil || RepliesInResponse(t) || nested {
+		return false, nil
+	}
+	p := plan.Plan{Commands: []plan.Command{{Kind: plan.Do, Action: c.Action.Name, Entities: c.Entities}}, Observe: true, Salvaged: c.Salvaged}
+	run := &Run{Progress: p.Start(nil), Rounds: []actions.Round{{}}, Alone: true, Distrust: t.Distrusted()}
+	if attempt.Approved {
+		approval, err := t.exec.policy(ctx, c)
+		if err != nil {
+			return false, err
+		}
+		run.Approved, err = CallHash(ctx, t.Turn, c, approval.Bind)
+		if err != nil {
+			return false, err
+		}
+	}
+	s, err := onBehalf(t, feature, attempt.Key, run)
+	if err != nil {
+		return false, err
+	}
+	s.rec.Phase, s.rec.Text = running, t.Text
+	queue := inbox.ThreadQueue(conversationKey(t), feature+"\n"+s.rec.ID)
+	return true, submitOnce(ctx, s, queue)
+}
+
+// SubmitOutcomes puts a record of the feature's own into the queue of the turn's thread. In it the planner answers text,
+// and knows what this turn has done. What is submitted again in the same turn is submitted once.
+func SubmitOutcomes(ctx context.Context, t *Turn, feature, text string) error {
+	rounds := slices.Clone(t.Rounds)
+	rounds[len(rounds)-1].Withheld = true // nobody was told
+	s, err := onBehalf(t, feature, t.ID, &Run{Rounds: rounds, Steps: t.rec.Run.Steps, Distrust: t.Distrusted()})
+	if err != nil {
+		return err
+	}
+	s.rec.Text = text
+	return submitOnce(ctx, s, queueFor(s))
+}
+
+// IsAlone reports whether the turn makes nothing but a call that [SubmitCall] submitted.
+func IsAlone(t *Turn) bool { return t.rec.Run != nil && t.rec.Run.Alone }
+
+// onBehalf makes the turn of a record of a feature's own, which goes on with what the person asked for in this one. Their
+// message has no id there, since it is not answered twice.
+func onBehalf(t *Turn, feature, key string, run *Run) (*Turn, error) {
+	a := *t.Activity
+	a.ID = ""
+	raw, err := a.Encode()
+	if err != nil {
+		return nil, err
+	}
+	s := t.engine.NewTurn(&a, raw, t.rec.Caller.Trusted, false)
+	s.rec.ID = idOf(conversationKey(t), feature+"\n"+key)
+	s.rec.Own, s.rec.Run, s.rec.Caller = feature, run, t.rec.Caller
+	return s, nil
+}
+
+func submitOnce(ctx context.Context, t *Turn, queue state.Key) error {
+	once := []inbox.Duplicate{{ID: "own\n" + t.rec.ID, For: sameNotice}}
+	useRecord(t, t.rec)
+	_, _, err := t.engine.submit(ctx, t, inbox.Entry{Queue: queue, Load: keysOfTurn(t), Duplicates: once})
+	return err
+}
+
 // ownRun marks the records of [SubmitTo], for releases that know none: they make it a dead letter.
 const ownRun = "planbot/own"
 

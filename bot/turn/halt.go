@@ -26,7 +26,7 @@ const haltEvery = time.Second
 type halt struct {
 	mu      sync.Mutex
 	stopped bool
-	cancel  context.CancelFunc // of the plan that is being made
+	cancel  context.CancelFunc // of the plan that is being made, or of the call, see [UntilStopped]
 	before  bool               // it was stopped before it began
 
 	timer *time.Timer // begins to look for the mark; nil: nobody looks
@@ -43,8 +43,8 @@ func (h *halt) stop() {
 	}
 }
 
-// planning says how to cancel the plan that is being made.
-func (h *halt) planning(cancel context.CancelFunc) {
+// cancels says what to cancel when the turn is stopped.
+func (h *halt) cancels(cancel context.CancelFunc) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.cancel = cancel
@@ -99,7 +99,7 @@ func isHalted(t *Turn) bool { return t.stream.Stopped() || t.halt.isStopped() }
 // watchHalt has the turn notice that its person stops it, also if they did before this process began with it.
 func watchHalt(ctx context.Context, t *Turn) error {
 	h := &t.halt
-	if h.timer != nil || !t.IsMessage() || t.rec.Notice != nil || t.rec.Own != "" || t.rec.Stateless {
+	if h.timer != nil || !t.IsMessage() || t.rec.Notice != nil || t.rec.Stateless {
 		return nil
 	}
 	t.engine.halts.set(t.ID, h)
@@ -156,7 +156,7 @@ func Unfinished(ctx context.Context, t *Turn) (all []*Waiting, err error) {
 	here := t.Activity
 	err = eachRecord(ctx, t, conversationKey(t), "", func(rec *Record, asked *activity.Activity) {
 		same := asked.Type == activity.Message && asked.From.ID == here.From.ID && asked.Conversation.ID == here.Conversation.ID
-		if !same || rec.Notice != nil || rec.Own != "" || rec.Stateless {
+		if !same || rec.Notice != nil || rec.Stateless {
 			return
 		}
 		w := waitingOf(t, rec, asked)
@@ -231,6 +231,13 @@ func haltTurn(ctx context.Context, t *Turn) (Next, error) {
 	return goOnTo(done), nil
 }
 
+// UntilStopped is ctx until the person stops the turn. Then its cause ends the turn if a feature's Call returns it.
+func UntilStopped(ctx context.Context, t *Turn) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	t.halt.cancels(func() { cancel(stream.ErrStopped) })
+	return ctx, func() { cancel(nil) }
+}
+
 // undone is a sentence about the calls of the plan that are not made, after another sentence, and one about those that
 // a lost process may have made. "": there are none.
 func undone(t *Turn) (said string) {
@@ -238,11 +245,12 @@ func undone(t *Turn) (said string) {
 	if run == nil || run.Progress == nil {
 		return ""
 	}
-	p := run.Progress
-	next := p.Next
 	if t.exec.mayHaveStarted > 0 {
 		noteInFlight(t)
-		next += t.exec.mayHaveStarted
+	}
+	p := run.Progress
+	next := p.Next + len(t.uncertain)
+	if len(t.uncertain) > 0 {
 		said = " " + t.Translate("I cannot tell whether this was done: %s.", strings.Join(titlesOf(t, slices.Clone(t.uncertain)), ", "))
 	}
 	var left []string

@@ -131,6 +131,7 @@ type Run struct {
 	Attached *files.Taken              `json:"attached,omitempty"` // what was taken of what came with the message; nil: nothing yet
 	Temp     map[string]jsontext.Value `json:"temp,omitempty"`     // values of the turn's temporary state
 	Distrust bool                      `json:"distrust,omitempty"` // see [actions.Turn.Distrust]
+	Alone    bool                      `json:"alone,omitzero"`     // the plan is one call that another turn submitted, see [SubmitCall]
 	kept
 }
 

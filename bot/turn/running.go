@@ -38,6 +38,9 @@ func (x *execution) makePlan(ctx context.Context) (Next, error) {
 	if x.halt.isStopped() {
 		return Next{}, stream.ErrStopped
 	}
+	if x.rec.Run.Alone { // the call is over
+		return goOnTo(done), ownHandler(x.Turn)(ctx, x.Turn)
+	}
 	if err := steer(ctx, x.Turn); err != nil {
 		return Next{}, err
 	}
@@ -130,7 +133,7 @@ func (x *execution) askPlanner(ctx context.Context) (p plan.Plan, err error) {
 	defer func() { end(err) }()
 	ctx, cancel := x.stream.Planning(ctx)
 	defer cancel()
-	x.halt.planning(cancel)
+	x.halt.cancels(cancel)
 	x.does(thinking, false)
 	defer x.does("", false)
 	defer x.stream.EndDraft()
@@ -291,7 +294,8 @@ func (x *execution) tellUnchanged(ctx context.Context) (Next, error) {
 }
 
 // untold is what the model should have told the person and did not: which commands of the turn's
-// last plans found nothing to act on, in the actions' words, and what those plans did.
+// last plans found nothing to act on, in the actions' words, and what those plans did. Of what was
+// done beside the conversation, it is the result, unless that is data.
 func (x *execution) untold() string {
 	if len(x.Rounds) == 0 || !x.round().Withheld {
 		return ""
@@ -300,7 +304,7 @@ func (x *execution) untold() string {
 	for _, round := range x.Rounds[slices.IndexFunc(x.Rounds, func(o actions.Round) bool { return o.Withheld }):] {
 		for _, o := range round.Outcomes {
 			switch {
-			case o.Unchanged && !slices.Contains(texts, o.Text):
+			case o.Unchanged && !slices.Contains(texts, o.Text), x.rec.Own != "" && !json.Valid([]byte(o.Text)):
 				texts = append(texts, o.Text)
 			case !o.Unchanged && !o.Failed && o.Action != plan.Say:
 				did = append(did, Title(x.Turn, o.Action))

@@ -345,7 +345,7 @@ func newStream(t *Turn) *stream.Stream {
 
 // mayStream reports whether the turn's answer may be shown while it is written.
 func mayStream(t *Turn) bool {
-	return t.engine.cfg.Stream && t.IsMessage() && t.rec.Notice == nil && !t.rec.Stateless && t.docs.writable() &&
+	return t.engine.cfg.Stream && t.IsMessage() && t.rec.Notice == nil && !t.rec.Stateless && !IsAlone(t) && t.docs.writable() &&
 		!RepliesInResponse(t) && !t.engine.has(func(f *Feature) bool { return f.Say != nil }) &&
 		stream.Streams(t.Activity) && t.Activity.CallerApp() == "" &&
 		time.Now().After(state.Peek[reference](t.Conversation).Whole)

@@ -397,6 +397,17 @@ func noteReference(t *Turn) {
 	}
 }
 
+// useReference gives a record that a feature submitted for a message of a person the address that the conversation has by
+// now.
+func useReference(t *Turn) {
+	known := state.Peek[reference](t.Conversation)
+	if !t.IsMessage() || t.rec.Notice != nil || t.docs.fault != nil || known.ServiceURL == "" {
+		return
+	}
+	t.Activity.ServiceURL = known.ServiceURL
+	t.rec.Caller.ServiceURL, t.rec.Caller.Trusted = known.ServiceURL, known.Signed
+}
+
 // Merge keeps ours: two threads may bring the address of one channel at the same time.
 func (r *reference) Merge(_, _ *reference) {}
 

@@ -147,7 +147,7 @@ func (t *Turn) run(ctx context.Context) (more bool) {
 // same value meanwhile, it starts over from the last save on fresh state. Commands whose outcome is
 // saved do not run again.
 func (t *Turn) try(ctx context.Context) (more bool, err error) {
-	bounded, cancel := context.WithTimeout(ctx, t.engine.cfg.TurnTimeout)
+	bounded, cancel := context.WithTimeout(ctx, timeoutOf(t))
 	defer cancel()
 	saved := t.lease.Record()
 	for reruns := 0; ; reruns++ {
@@ -172,6 +172,21 @@ func (t *Turn) try(ctx context.Context) (more bool, err error) {
 			return false, err
 		}
 	}
+}
+
+// timeoutOf is how long a process may work on the turn.
+func timeoutOf(t *Turn) time.Duration {
+	limit := t.engine.cfg.TurnTimeout
+	if !IsAlone(t) || t.rec.Run.Progress == nil {
+		return limit
+	}
+	for _, c := range t.rec.Run.Progress.Plan.Commands {
+		action, known := t.engine.cfg.Actions.Lookup(c.Action)
+		if known {
+			limit += action.Later
+		}
+	}
+	return limit
 }
 
 // errPanic is a panic in a handler, a feature or an action.
@@ -221,7 +236,10 @@ func (t *Turn) begin(ctx context.Context) error {
 	if err := cmp.Or(noteTargetedClick(ctx, t), watchHalt(ctx, t)); err != nil {
 		return err
 	}
-	if !t.rec.Stateless && t.rec.Notice == nil && !forgotten.Peek(t) {
+	switch {
+	case t.rec.Own != "":
+		useReference(t)
+	case !t.rec.Stateless && t.rec.Notice == nil && !forgotten.Peek(t):
 		noteReference(t)
 	}
 	if watched(t) {

@@ -35,7 +35,7 @@ func New(to turn.Channel) turn.Feature {
 	return turn.Feature{Name: "typing", Step: func(ctx context.Context, t *turn.Turn, name string) (context.Context, func(error)) {
 		switch name {
 		case turn.StepTurn:
-			if t.IsMessage() && mayTell(t) {
+			if t.IsMessage() && !turn.IsAlone(t) && mayTell(t) {
 				i := start(ctx, t.Activity, to, t.Translate(turn.TakesLong))
 				if !mayShow(t) {
 					i.hold()(forever)
