@@ -59,6 +59,7 @@ type world struct {
 	shares bool // book changes state of the whole bot, the person and the conversation
 	bare   bool // no feature is in the bot
 	stops  bool // the person stops it while book runs
+	later  bool // book goes on beside the conversation
 }
 
 // crashes is a person who sends one message to a bot whose processes die, one after another,
@@ -235,6 +236,9 @@ func (c *crashes) begin() *mortal {
 			c.stopped.Store(c.send(m, stopBody))
 			time.Sleep(3 * time.Second)
 		}
+		if c.later {
+			time.Sleep(time.Second)
+		}
 		if !c.shares {
 			return actions.Done, nil
 		}
@@ -246,6 +250,10 @@ func (c *crashes) begin() *mortal {
 			state.Of[tally](scope).N++
 		}
 		return actions.Done, nil
+	}, func(a *actions.Action) {
+		if c.later {
+			actions.Later(time.Minute)(a)
+		}
 	})
 	if c.acts != nil {
 		c.acts(acts)
@@ -307,6 +315,9 @@ func liveWith(t *testing.T, in world, deaths ...place) (sent []string, died int,
 		t.Cleanup(func() { _ = server.Close() })
 		warm(t, server, in)
 		c := &crashes{t: t, server: server, world: in, deaths: deaths, next: make(chan struct{}, 100)}
+		if in.later {
+			c.thinks = tellsLater
+		}
 		m := c.begin()
 		taken := c.deliver(m)
 		for quiet := false; !quiet || !taken; {
@@ -349,11 +360,43 @@ func liveWith(t *testing.T, in world, deaths ...place) (sent []string, died int,
 	return sent, died, steps
 }
 
+// tellsLater plans book, and tells the person once it has begun, and once it is over.
+func tellsLater(asked []byte) string {
+	switch {
+	case bytes.Contains(asked, []byte("has ended")):
+		return plan(say("All done."))
+	case bytes.Contains(asked, []byte("I've started this")):
+		return plan(say("It has begun."))
+	}
+	return plan(do("book", `{}`), say("Booked."))
+}
+
+// TestLaterAtEveryCrash: processes die at each place of a turn and of the call that goes on beside it. The call is told
+// of once it is over, and is in the audit once, see liveWith.
+func TestLaterAtEveryCrash(t *testing.T) {
+	t.Parallel()
+	for _, in := range []world{{later: true}, {later: true, shares: true}} {
+		_, _, steps := liveWith(t, in)
+		for _, at := range places(len(steps)) {
+			t.Run(fmt.Sprint(at, " shares ", in.shares), func(t *testing.T) {
+				t.Parallel()
+				for _, deaths := range [][]place{{at}, {at, at}} {
+					sent, died, _ := liveWith(t, in, deaths...)
+					said := slices.Compact(slices.Clone(sent))
+					if !slices.Equal(said, []string{"It has begun.", "All done."}) || len(sent)-len(said) > died {
+						t.Errorf("with deaths %v they read %q", deaths[:died], sent)
+					}
+				}
+			})
+		}
+	}
+}
+
 // warm has Redis learn the scripts, with a turn of somebody else: one that it does not know comes twice, and a death
 // after its first request would be one before it.
 func warm(t *testing.T, server *state.Store, in world) {
 	t.Helper()
-	in.bare, in.stops = true, false
+	in.bare, in.stops, in.later = true, false, false
 	c := &crashes{t: t, server: server, world: in, next: make(chan struct{}, 100), body: `{"type":"message","id":"activity-0","channelId":"msteams",` +
 		`"serviceUrl":"http://127.0.0.1:1/","text":"go","from":{"id":"29:otto"},"recipient":{"id":"28:bot"},"conversation":{"id":"a:otto","conversationType":"personal","tenantId":"t1"}}`}
 	m := c.begin()

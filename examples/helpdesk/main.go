@@ -51,7 +51,7 @@ func register(r *actions.Registry, service restarter) {
 		actions.Title("Close a ticket"), actions.Example("close ticket {ticket}"))
 	actions.Add(r, "bringInPerson", "Has the support team join the conversation about a ticket", bringInPerson,
 		actions.Title("Bring in a person"), actions.Example("I need a person for ticket {ticket}"))
-	actions.Add(r, "restartDevice", "Restarts a device, which takes some seconds", service.restart,
+	actions.Add(r, "restartDevice", "Restarts a device", service.restart, actions.Later(2*time.Minute),
 		actions.Title("Restart a device"), actions.Example("restart {device}"))
 	r.OnForget(forget)
 }
