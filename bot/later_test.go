@@ -61,7 +61,9 @@ func beginReport(kit *bottest.Kit, chat *bottest.Chat, seconds, after string) {
 func TestLater(t *testing.T) {
 	for name, chat := range map[string]func(kit *bottest.Kit) *bottest.Chat{
 		"a personal chat": func(kit *bottest.Kit) *bottest.Chat { return kit.Personal("Mia") },
-		"a thread":        func(kit *bottest.Kit) *bottest.Chat { return kit.Conversation("19:General;messageid=1", "channel", "Mia") },
+		"a thread": func(kit *bottest.Kit) *bottest.Chat {
+			return kit.Conversation("19:General;messageid=1", "channel", "Mia")
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			testLaters(t, laters(), func(t *testing.T, kit *bottest.Kit) {
