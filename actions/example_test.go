@@ -192,6 +192,19 @@ func ExampleDoing() {
 	// no ticket <nil>
 }
 
+// A restart that people do not wait for. The bot tells them once it is over.
+func ExampleLater() {
+	r := actions.New()
+	restart := actions.Add(r, "restart", "Restarts the server", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
+		return actions.Text("It is up again."), nil
+	}, actions.Later(10*time.Minute))
+	fmt.Println(restart.Later)
+	fmt.Println(restart.Description)
+	// Output:
+	// 10m0s
+	// Restarts the server. It takes long: its result comes later, in a turn of its own
+}
+
 // An action that works in another service as the person who asks. The bot runs it once they have signed
 // in to the connection.
 func ExampleNeedsToken() {

@@ -30,8 +30,8 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/approvals"
 	"github.com/planbot-go/planbot/bot/audit"
+	"github.com/planbot-go/planbot/bot/background"
 	"github.com/planbot-go/planbot/bot/heads"
-	"github.com/planbot-go/planbot/bot/later"
 	"github.com/planbot-go/planbot/bot/privacy"
 	"github.com/planbot-go/planbot/bot/quota"
 	"github.com/planbot-go/planbot/bot/signin"
@@ -495,7 +495,7 @@ func (b *Bot) features() ([]Feature, error) {
 	if b.cfg.Quota != (quota.Limits{}) { // first: who is over it costs nothing
 		all = append(all, quota.New(b.cfg.Store, b.cfg.Quota))
 	}
-	all = append(all, typing.New(b.cfg.Channel), later.New())
+	all = append(all, typing.New(b.cfg.Channel), background.New())
 	all = append(all, b.cfg.Features...)
 	if b.cfg.Metrics != nil {
 		counts, err := b.cfg.Metrics.Feature()

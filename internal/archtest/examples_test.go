@@ -74,6 +74,7 @@ var withoutExample = map[string]string{
 	"bot/audit.Verify":               "the command audit verify calls it",
 	"bot/heads.New":                  insideOfBot,
 	"bot/quota.New":                  insideOfBot,
+	"bot/background.New":             insideOfBot,
 	"bot/stop.New":                   insideOfBot,
 	"bot/summary.New":                insideOfBot,
 	"bot/metrics.To":                 "app/metrics calls it",

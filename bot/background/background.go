@@ -1,5 +1,5 @@
-// Package later makes the calls of actions that take long beside the conversation, see [actions.Later].
-package later
+// Package background makes the calls of actions that take long beside the conversation, see [actions.Later].
+package background
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	name = "later"
+	name = "background"
 	// most is how many calls of a person may be under way at once in a thread.
 	most = 5
 	// ended comes before the message for which the call was made. The model reads it.
