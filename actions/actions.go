@@ -423,6 +423,10 @@ func (r *Registry) With(more ...*Action) (*Registry, error) {
 // state is deleted and the person reads that it did not work. f may run again: after an error, or
 // if the process died. It must return when ctx ends.
 func (r *Registry) OnForget(f func(ctx context.Context, turn *Turn) (keeps string, err error)) {
+	if f == nil {
+		r.mistake(errors.New("OnForget: the function is nil"))
+		return
+	}
 	r.forgets = append(r.forgets, f)
 }
 
@@ -564,6 +568,9 @@ func (r *Registry) Check() error {
 		titled[a.Title] = a.Name
 		faults = append(faults, a.checkNames())
 		for _, phrase := range a.Examples {
+			if strings.TrimSpace(phrase) == "" {
+				faults = append(faults, fmt.Errorf("action %s: an example is empty", a.Name))
+			}
 			for _, slot := range slotForm.FindAllStringSubmatch(phrase, -1) {
 				if a.Schema.Properties[slot[1]] == nil {
 					faults = append(faults, fmt.Errorf("action %s: the example %q has a slot {%s}, which is no entity", a.Name, phrase, slot[1]))
@@ -627,9 +634,7 @@ func (a *Action) checkNames() error {
 func Add[In any](r *Registry, name, description string, fn func(context.Context, *Turn, In) (Result, error), opts ...Option) *Action {
 	a, err := newAction(r, name, fn)
 	a.Description = description
-	for _, opt := range opts {
-		opt(a)
-	}
+	err = errors.Join(err, a.apply(opts))
 	if err == nil {
 		err = r.add(a)
 	}
@@ -637,6 +642,17 @@ func Add[In any](r *Registry, name, description string, fn func(context.Context,
 		r.mistake(err)
 	}
 	return a
+}
+
+// apply applies options, none of which may be nil.
+func (a *Action) apply(opts []Option) error {
+	for i, opt := range opts {
+		if opt == nil {
+			return fmt.Errorf("action %s: option %d is nil", a.Name, i+1)
+		}
+		opt(a)
+	}
+	return nil
 }
 
 // OnClick registers what a click on a button with that verb does, such as a button of a card that an
@@ -692,6 +708,9 @@ func newClick[In any](r *Registry, verb string, fn func(context.Context, *Turn, 
 // newAction makes an action that decodes its entities into In.
 func newAction[In any](r *Registry, name string, fn func(context.Context, *Turn, In) (Result, error)) (*Action, error) {
 	schema, err := schemaFor[In]()
+	if fn == nil {
+		err = errors.Join(err, errors.New("the function is nil"))
+	}
 	var hosts []hosted
 	if err == nil {
 		hosts, err = r.hosted(reflect.TypeFor[In]())
@@ -735,8 +754,8 @@ func AddSchema(r *Registry, name, description string, schema *jsonschema.Schema,
 	if _, err := a.compiled(); err != nil {
 		return nil, fmt.Errorf("action %s: %w", name, err)
 	}
-	for _, opt := range opts {
-		opt(a)
+	if err := a.apply(opts); err != nil {
+		return nil, err
 	}
 	if err := r.add(a); err != nil {
 		return nil, err
@@ -781,8 +800,8 @@ type hosted struct {
 // time. Its error becomes the action's error. Provide panics if the name is taken. [Add] panics if
 // nobody provides the name or its type does not fit the field, so call Provide first.
 func Provide[T any](r *Registry, name string, fn func(context.Context, *Turn) (T, error)) {
-	if _, taken := r.hosts[name]; taken || name == "" {
-		r.mistake(fmt.Errorf("the host value %q is taken or has no name", name))
+	if _, taken := r.hosts[name]; taken || name == "" || fn == nil {
+		r.mistake(fmt.Errorf("the host value %q is taken, or has no name or no function", name))
 		return
 	}
 	r.hosts[name] = provider{reflect.TypeFor[T](), func(ctx context.Context, turn *Turn) (reflect.Value, error) {

@@ -212,6 +212,12 @@ func TestLimits(t *testing.T) {
 		"minimum: it is above the maximum": addsOf[struct {
 			X int `json:"x" minimum:"2" maximum:"1"`
 		}],
+		"action act: option 1 is nil":      func(r *actions.Registry) { actions.Add(r, "act", "Acts", noAction, nil) },
+		"action act: an example is empty":  func(r *actions.Registry) { actions.Add(r, "act", "Acts", noAction, actions.Example("")) },
+		"add act: the function is nil":     func(r *actions.Registry) { actions.Add[struct{}](r, "act", "Acts", nil) },
+		"add refresh: the function is nil": func(r *actions.Registry) { actions.OnRefresh[struct{}](r, "refresh", nil) },
+		"OnForget: the function is nil":    func(r *actions.Registry) { r.OnForget(nil) },
+		`"cart" is taken, or has no name`:  func(r *actions.Registry) { actions.Provide[int](r, "cart", nil) },
 		"default: 9 is not within the limits": addsOf[struct {
 			X int `json:"x" maximum:"3" default:"9"`
 		}],
@@ -224,6 +230,10 @@ func TestLimits(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
+}
+
+func noAction(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
+	return actions.Done, nil
 }
 
 func addsOf[In any](r *actions.Registry) {

@@ -107,6 +107,9 @@ type Bot struct {
 func New(ctx context.Context, b Bot, model models.Model, cfg bot.Config) (*bot.Bot, error) {
 	b.addFeatures(nil)
 	s := settingsOf(b)
+	if err := s.Wiring(); err != nil {
+		return nil, err
+	}
 	s.Planner = cmp.Or(b.Planner, settings.Sequence)
 	if guard, ok := cfg.Authenticator.(interface{ Local() bool }); cfg.Authenticator != nil && (!ok || !guard.Local()) {
 		s.Proven = true
@@ -144,7 +147,7 @@ func (b *Bot) addFeatures(all []Feature) {
 	}
 	for _, f := range b.Features() {
 		same := func(other Feature) bool { return other.Name == f.Name }
-		if i := slices.IndexFunc(b.features, same); i >= 0 {
+		if i := slices.IndexFunc(b.features[:len(all)], same); i >= 0 {
 			b.features[i] = f
 			continue
 		}

@@ -4,9 +4,12 @@ import (
 	"context"
 	_ "embed"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -29,7 +32,7 @@ import (
 // Planbot ships. Only Name is required. Do not share a Feature between programs. Its functions are never called
 // at the same time.
 type Feature struct {
-	Name string // what errors call it, such as traces
+	Name string // what errors call it, such as traces; unique in a bot
 
 	// Settings points at a struct whose fields are settings. The tag env names the variable, help says what
 	// it is for, default what it is when nobody sets it; docs/own-bot.md lists the others. A field is a
@@ -332,7 +335,20 @@ func Settings(b Bot, features ...Feature) *settings.Settings {
 // settingsOf are the settings of a bot with its features.
 func settingsOf(b Bot) *settings.Settings {
 	s := &settings.Settings{Bot: settings.BotOf(b), Unread: unread()}
-	for _, f := range b.features {
+	for i, f := range b.features {
+		same := func(other Feature) bool { return other.Name == f.Name }
+		switch {
+		case f.Name == "":
+			s.Fault(fmt.Errorf("app.Feature: number %d has no Name", i+1))
+		case slices.ContainsFunc(b.features[:i], same):
+			s.Fault(fmt.Errorf("app.Feature: two are called %s", f.Name))
+			continue
+		}
+		for _, name := range slices.Sorted(maps.Keys(f.Doctor)) {
+			if name == "" || f.Doctor[name] == nil {
+				s.Fault(fmt.Errorf("app.Feature %s: Doctor: the check %q has no name or no function", f.Name, name))
+			}
+		}
 		part := settings.Part{Feature: f.Name, Values: f.Settings}
 		if f.Check != nil {
 			part.Check = func(s *settings.Settings) error { return f.Check(Values{s}) }
@@ -350,7 +366,7 @@ func settingsOf(b Bot) *settings.Settings {
 				return f.Extend(ctx, Values{s}, cfg)
 			}
 		}
-		s.Parts = append(s.Parts, part)
+		s.Add(part)
 	}
 	return s
 }

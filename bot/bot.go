@@ -42,6 +42,7 @@ import (
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/bot/turn/files"
 	"github.com/planbot-go/planbot/bot/typing"
+	"github.com/planbot-go/planbot/internal/markdown"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
@@ -372,6 +373,14 @@ func New(cfg Config) (*Bot, error) {
 			faults = append(faults, fmt.Errorf("%s: number %d is empty", list.name, i+1))
 		}
 	}
+	for _, host := range cfg.PictureHosts {
+		if !markdown.IsHost(host) {
+			faults = append(faults, fmt.Errorf("PictureHosts: %q is no host such as pictures.example.com", host))
+		}
+	}
+	if a := cfg.Attachments; !a.Shown && (a.Files != nil || a.Transcribe != nil) {
+		faults = append(faults, errors.New("Attachments: Files and Transcribe need Shown"))
+	}
 	for _, command := range cfg.CommandsOff {
 		if !slices.Contains([]string{resetCommand, dataCommand, forgetCommand, signOutCommand, stop.Command}, command) {
 			faults = append(faults, fmt.Errorf("CommandsOff: there is no built-in command %q", command))
@@ -644,6 +653,10 @@ func (b *Bot) OnMessage(match func(t *Turn) bool, h Handler) {
 func (b *Bot) OnCommand(command string, h Handler) {
 	if strings.TrimSpace(command) == "" {
 		b.routes.mistake("OnCommand: the command is empty")
+		return
+	}
+	if slices.ContainsFunc(b.routes.commands, func(other string) bool { return strings.EqualFold(other, command) }) {
+		b.routes.mistake("OnCommand: the command %q has a handler", command)
 		return
 	}
 	b.routes.add(fmt.Sprintf("OnCommand %q", command), b.routes.command(command, h))

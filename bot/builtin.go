@@ -231,7 +231,7 @@ func (b *builtins) commandList(t *Turn) string {
 	}
 	list("help", "shows this")
 	for _, command := range b.own.commands {
-		if command != "/help" && command != skillCommand && !slices.ContainsFunc(listed, func(c listedCommand) bool { return c.name == command }) {
+		if strings.HasPrefix(command, "/") && command != "/help" && command != skillCommand && !slices.ContainsFunc(listed, func(c listedCommand) bool { return c.name == command }) {
 			list(command, "")
 		}
 	}

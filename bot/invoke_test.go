@@ -446,6 +446,7 @@ func TestTakenVerbsAndHandlersAreMistakes(t *testing.T) {
 		notice := func(context.Context, *bot.Turn) error { return nil }
 		bot.AddInvoke(b.bot, "x", empty)
 		b.bot.OnNotice("n", notice)
+		b.bot.OnCommand("/open", notice)
 		if err := b.bot.Check(); err != nil {
 			t.Fatal(err)
 		}
@@ -462,6 +463,7 @@ func TestTakenVerbsAndHandlersAreMistakes(t *testing.T) {
 			`OnInvoke "y": the handler is nil`:                          func() { b.bot.OnInvoke("y", nil) },
 			`OnCommand "hours": the handler is nil`:                     func() { b.bot.OnCommand("hours", nil) },
 			`OnCommand "/hours": the handler is nil`:                    func() { b.bot.OnCommand("/hours", nil) },
+			`OnCommand: the command "/Open" has a handler`:              func() { b.bot.OnCommand("/Open", notice) },
 			`OnCommand: the command is empty`:                           func() { b.bot.OnCommand(" ", notice) },
 			`On: the handler is nil`:                                    func() { b.bot.On(func(*bot.Turn) bool { return true }, nil) },
 			`On: match is nil`:                                          func() { b.bot.On(nil, notice) },

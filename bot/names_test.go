@@ -11,6 +11,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bot/turn/files"
 	"github.com/planbot-go/planbot/bottest"
 )
 
@@ -182,8 +183,14 @@ func TestWrongNamesAreRefused(t *testing.T) {
 	acts := actions.New()
 	registerDesk(acts)
 	actions.Add(acts, "close", "", closeIt, actions.Title("Close a ticket"), actions.Example("close {ticket}"))
-	_, err := bot.New(bot.Config{Actions: acts, MaxSteps: -1})
-	for _, want := range []string{"no Planner", "MaxSteps is negative", `action close has the title "Close a ticket" of closeTicket`, `"close {ticket}" has a slot {ticket}, which is no entity`} {
+	transcribe := func(context.Context, string, []byte) (string, error) { return "", nil }
+	_, err := bot.New(bot.Config{
+		Actions: acts, MaxSteps: -1, PictureHosts: []string{"https://pictures.example.com/a"}, Attachments: files.Attachments{Transcribe: transcribe},
+	})
+	for _, want := range []string{
+		"no Planner", "MaxSteps is negative", "PictureHosts: ", "Transcribe need Shown",
+		`action close has the title "Close a ticket" of closeTicket`, `"close {ticket}" has a slot {ticket}, which is no entity`,
+	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error lacks %q: %v", want, err)
 		}

@@ -33,7 +33,7 @@ type routes struct {
 	known       map[string]invokeRoute // the bot's own, tried after invokes
 	cards       map[string]cardRoute   // by verb
 	feedback    func(ctx context.Context, t *Turn, f Feedback) error
-	commands    []string           // the bot's own that help lists
+	commands    []string           // the bot's own; help lists those with a slash
 	notices     map[string]Handler // by name
 	middleware  []func(next Handler) Handler
 	mistakes    []error // of whoever registered them
@@ -173,10 +173,10 @@ func (r *routes) command(command string, h Handler) route {
 	if h == nil {
 		return route{}
 	}
+	r.commands = append(r.commands, command)
 	if !strings.HasPrefix(command, "/") {
 		return route{isCommand(command), h}
 	}
-	r.commands = append(r.commands, command)
 	return route{
 		begins(command),
 		func(ctx context.Context, t *Turn) error {

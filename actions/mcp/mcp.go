@@ -17,12 +17,14 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/net/http/httpguts"
 	"golang.org/x/time/rate"
 
 	"github.com/planbot-go/planbot/actions"
@@ -134,8 +136,25 @@ func New(cfg Config) (*Connection, error) {
 		}
 	case cfg.SignIn != "" || cfg.Authorize != nil || len(cfg.Header) > 0:
 		fault("SignIn, Authorize and Header need a URL: a server on stdio gets credentials in Env")
+	case cfg.Command[0] == "":
+		fault("Command: the program has no name")
 	}
-	for name := range cfg.Header {
+	if info, err := os.Stat(cmp.Or(cfg.Dir, ".")); err != nil || !info.IsDir() {
+		fault("Dir: %s is no folder", cfg.Dir)
+	}
+	for name, value := range cfg.Env {
+		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(value, "\x00") {
+			fault("Env: %q cannot be a variable with that value", name)
+		}
+	}
+	if slices.Contains(slices.Concat(cfg.Rules.Allow, cfg.Rules.Approve, cfg.Rules.Unapproved), "") {
+		fault("Rules: a name is empty")
+	}
+	for name, values := range cfg.Header {
+		malformed := func(value string) bool { return !httpguts.ValidHeaderFieldValue(value) }
+		if !httpguts.ValidHeaderFieldName(name) || slices.ContainsFunc(values, malformed) {
+			fault("Header: %q or its value cannot be sent", name)
+		}
 		name = http.CanonicalHeaderKey(name)
 		if slices.Contains([]string{"Host", "Content-Length", "Idempotency-Key", "X-Idempotency-Key"}, name) {
 			fault("Header: %s cannot be set", name) // net/http sends requests with such a key again

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/actions/mcp"
 )
 
@@ -298,6 +299,11 @@ func TestNewRefuses(t *testing.T) {
 		"without a user":                          {Key: "x", URL: "https://ada:s3cret@example.com"},
 		"Header: Idempotency-Key":                 {Key: "x", URL: "https://example.com", Header: http.Header{"idempotency-key": {"1"}}},
 		"SignIn, Authorize and Header need a URL": {Key: "x", Command: []string{"x"}, SignIn: "y"},
+		"Header: \"a b\" or its value":            {Key: "x", URL: "https://example.com", Header: http.Header{"a b": {"1"}}},
+		"Rules: a name is empty":                  {Key: "x", URL: "https://example.com", Rules: connections.Rules{Allow: []string{""}}},
+		"Command: the program has no name":        {Key: "x", Command: []string{""}},
+		"Dir: /nowhere is no folder":              {Key: "x", Command: []string{"x"}, Dir: "/nowhere"},
+		"Env: \"a=b\" cannot be":                  {Key: "x", Command: []string{"x"}, Env: map[string]string{"a=b": "c"}},
 		"Timeouts: send":                          {Key: "x", URL: "https://example.com", Timeouts: map[string]time.Duration{"send": time.Hour}},
 		"CallTimeout":                             {Key: "x", URL: "https://example.com", CallTimeout: -1},
 	} {

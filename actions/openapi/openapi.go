@@ -154,6 +154,9 @@ func New(ctx context.Context, cfg Config) (*Connection, error) {
 			fault("Header: Authorization is that of SignIn or Authorize")
 		}
 	}
+	if _, empty := cfg.Query[""]; empty {
+		fault("Query: a name is empty")
+	}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Answers)) {
 		if data := cfg.Answers[name].Data; data != "" && !strings.HasPrefix(data, "/") {
 			fault("Answers: %s: Data: want a JSON pointer such as /items, got %q", name, data)

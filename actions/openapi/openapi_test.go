@@ -465,8 +465,9 @@ func TestNewListsEveryFaultOfItsConfig(t *testing.T) {
 		Key: "Svc", Server: "http://10.0.0.1/x", Headers: []string{"authorization", "X-Forwarded-For", "a b"}, SignIn: "graph",
 		Header:  http.Header{"Host": {"h"}, "X-A": {"a\nb"}, "Authorization": {"x"}},
 		Answers: map[string]openapi.Answer{"a": {Data: "items"}},
+		Query:   map[string]string{"": "a"},
 	})
-	want(t, textOf(err), `connection "Svc"`, "no Document", "want https", `"authorization"`, `"X-Forwarded-For"`, `"a b"`, `"Host"`, `"X-A"`, "SignIn", "JSON pointer")
+	want(t, textOf(err), `connection "Svc"`, "Query: a name", "no Document", "want https", `"authorization"`, `"X-Forwarded-For"`, `"a b"`, `"Host"`, `"X-A"`, "SignIn", "JSON pointer")
 	for server, fault := range map[string]string{
 		"http://127.0.0.1:1": "", "http://localhost": "", "http://[::1]": "", "https://10.0.0.1": "",
 		"http://127.0.0.1.evil.test": "want https", "http://128.0.0.1": "want https", "ftp://x": "want https", "https://": "no host", "https:x": "no host",

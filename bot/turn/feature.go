@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -140,14 +142,20 @@ func (n *Note) Turn() string { return n.rec.ID }
 
 // checkFeatures finds what makes a list of features impossible.
 func checkFeatures(all []Feature) error {
+	var faults []error
 	seen := map[string]bool{}
 	for _, f := range all {
 		if f.Name != "" && seen[f.Name] {
-			return fmt.Errorf("two features are called %q", f.Name)
+			faults = append(faults, fmt.Errorf("two features are called %q", f.Name))
 		}
 		seen[f.Name] = true
+		for _, kind := range slices.Sorted(maps.Keys(f.Pauses)) {
+			if kind == "" || f.Pauses[kind] == nil {
+				faults = append(faults, fmt.Errorf("feature %q: Pauses: %q has no name or no function", f.Name, kind))
+			}
+		}
 	}
-	return nil
+	return errors.Join(faults...)
 }
 
 // planWithin calls plan inside the features' Plan.

@@ -110,7 +110,9 @@ func TestNamesOfSlots(t *testing.T) {
 			NewSlot[keeps](name)
 		}()
 	}
-	if err := checkFeatures([]Feature{{Name: "a"}, {}, {}, {Name: "a"}}); err == nil {
-		t.Error("two features of one name")
+	pauses := map[string]func() Pause{"sleep": nil}
+	err := checkFeatures([]Feature{{Name: "a"}, {}, {}, {Name: "a", Pauses: pauses}})
+	if err == nil || !strings.Contains(err.Error(), "two features") || !strings.Contains(err.Error(), `Pauses: "sleep"`) {
+		t.Errorf("got %v", err)
 	}
 }

@@ -83,25 +83,26 @@ func report(name string, w io.Writer, asJSON bool, err error) int {
 	if silent, ok := errors.AsType[SilentError](err); ok {
 		return silent.Code
 	}
-	code := ExitFailed
+	code, lines := ExitFailed, []string{err.Error()}
 	if _, fault := errors.AsType[settings.Fault](err); fault {
-		code = ExitUsage
+		code, lines = ExitUsage, settings.Lines(err)
 	}
 	if asJSON {
 		log := zerolog.New(w).With().Timestamp().Logger()
-		log.Error().Strs("mistakes", strings.Split(err.Error(), "\n")).Msg(name + " failed")
+		log.Error().Strs("mistakes", lines).Msg(name + " failed")
 		return code
 	}
-	fmt.Fprintf(w, "%s: %v\n", name, err)
+	fmt.Fprintf(w, "%s: %s\n", name, strings.Join(lines, "\n"))
 	return code
 }
 
 // Check is the mistakes in the settings, and more, for a command that cannot live with them.
 func Check(s *settings.Settings, more ...error) error {
-	if err := errors.Join(append([]error{s.Check()}, more...)...); err != nil {
-		return Usage(fmt.Errorf("these settings have to be changed:\n%w", err))
+	lines := settings.Lines(errors.Join(append([]error{s.Check()}, more...)...))
+	if len(lines) == 0 {
+		return nil
 	}
-	return nil
+	return Usage(errors.New("these settings have to be changed:\n" + strings.Join(lines, "\n")))
 }
 
 // Logger writes to w as the settings say: for people on a terminal, else JSON. The level counts
@@ -247,7 +248,16 @@ func (l *commandLine) add(parent *cobra.Command, commands any) {
 			return fmt.Errorf("expected one of %s", strings.Join(l.names[parent], ", "))
 		}
 	}
-	for field, value := range reflect.ValueOf(commands).Elem().Fields() {
+	of := reflect.ValueOf(commands)
+	if of.Kind() != reflect.Pointer || of.Elem().Kind() != reflect.Struct {
+		l.Settings.Fault(fmt.Errorf("commands of %s: %T is no command, and no pointer to a struct of commands", parent.CommandPath(), commands))
+		return
+	}
+	for field, value := range of.Elem().Fields() {
+		if !field.IsExported() {
+			l.Settings.Fault(fmt.Errorf("commands of %s: %s is not exported", parent.CommandPath(), field.Name))
+			continue
+		}
 		name := cmp.Or(field.Tag.Get("name"), strings.ToLower(field.Name))
 		cmd := l.command(parent, name, field.Tag.Get("help"))
 		command := value.Addr().Interface()
@@ -257,6 +267,10 @@ func (l *commandLine) add(parent *cobra.Command, commands any) {
 		}
 		if run == nil {
 			l.add(cmd, command)
+			continue
+		}
+		if cmd.RunE != nil {
+			l.Settings.Fault(fmt.Errorf("commands: there are two %s", cmd.CommandPath()))
 			continue
 		}
 		if more, ok := command.(interface{ Help() string }); ok {
@@ -286,13 +300,18 @@ func (l *commandLine) command(parent *cobra.Command, name, help string) *cobra.C
 func (l *commandLine) bind(cmd *cobra.Command, command any, run Runner) {
 	var arguments []*field
 	cmd.Flags().SortFlags = false
-	for _, f := range fieldsOf(reflect.ValueOf(command).Elem()) {
+	fields, err := fieldsOf(reflect.ValueOf(command).Elem())
+	if err != nil {
+		l.Settings.Fault(fmt.Errorf("command %s: %w", cmd.CommandPath(), err))
+	}
+	for _, f := range fields {
 		if _, ok := f.tag.Lookup("arg"); ok {
 			arguments = append(arguments, f)
 			continue
 		}
-		if l.flags.Lookup(f.name) != nil { // it would hide the setting
-			panic("the flag --" + f.name + " of " + cmd.Name() + " is a setting")
+		if l.flags.Lookup(f.name) != nil || cmd.Flags().Lookup(f.name) != nil || slices.Contains([]string{"help", "help-all", "env-file"}, f.name) {
+			l.Settings.Fault(fmt.Errorf("command %s: the flag --%s is taken", cmd.CommandPath(), f.name))
+			continue
 		}
 		flag := cmd.Flags().VarPF(f, f.name, f.tag.Get("short"), f.tag.Get("help"))
 		if f.value.Kind() == reflect.Bool {
@@ -499,22 +518,23 @@ type field struct {
 }
 
 // fieldsOf are the fields of a command, set to their defaults.
-func fieldsOf(command reflect.Value) (all []*field) {
+func fieldsOf(command reflect.Value) (all []*field, faults error) {
 	for f, value := range command.Fields() {
 		switch {
 		case f.Anonymous:
-			all = append(all, fieldsOf(value)...)
+			embedded, err := fieldsOf(value)
+			all, faults = append(all, embedded...), errors.Join(faults, err)
 		case f.IsExported():
 			one := &field{name: cmp.Or(f.Tag.Get("name"), strings.ToLower(f.Name)), tag: f.Tag, value: value}
 			if text := f.Tag.Get("default"); text != "" {
 				if err := one.parse(text, value); err != nil {
-					panic(fmt.Sprintf("the default of --%s: %v", one.name, err))
+					faults = errors.Join(faults, fmt.Errorf("the default of --%s: %w", one.name, err))
 				}
 			}
 			all = append(all, one)
 		}
 	}
-	return all
+	return all, faults
 }
 
 // words is what help calls an argument.

@@ -538,6 +538,12 @@ var (
 	hostForm   = lazy.Regexp(`^[A-Za-z0-9.-]+$`)
 )
 
+// IsHost reports whether that can be one of the hosts: a name, with a port unless that is 443.
+func IsHost(host string) bool {
+	u, err := url.Parse("https://" + host)
+	return err == nil && host != "" && u.Host == host
+}
+
 // onList reports whether an address is https at one of the hosts.
 func onList(address string, hosts []string) bool {
 	u, err := url.Parse(address)

@@ -35,6 +35,7 @@ import (
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/entra"
 	"github.com/planbot-go/planbot/internal/loopback"
+	"github.com/planbot-go/planbot/internal/markdown"
 	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/internal/titles"
@@ -175,6 +176,7 @@ type Settings struct {
 	// Count counts what their actions are used for. nil: nothing does.
 	Count    func(metric, label string)
 	faults   faults            // in single values
+	wiring   []error           // mistakes in the code of the program
 	texts    map[string]string // what flags have set variables to
 	inFile   map[string]string // what the file has set variables to
 	warnings []string
@@ -219,6 +221,73 @@ func (s *Settings) clone() *Settings {
 		}
 	}
 	return &other
+}
+
+// Fault adds a mistake in the code of the program to those of [Settings.Check].
+func (s *Settings) Fault(err error) { s.wiring = append(s.wiring, err) }
+
+// Wiring returns the mistakes in the code of the program.
+func (s *Settings) Wiring() error { return errors.Join(s.wiring...) }
+
+// Add adds the settings of a feature. If something in its struct cannot be a setting, that is a mistake, and none of
+// the struct is read.
+func (s *Settings) Add(p Part) {
+	if err := s.checkPart(p.Values); err != nil {
+		s.Fault(fmt.Errorf("app.Feature %s: Settings: %w", p.Feature, err))
+		p.Values = nil
+	}
+	s.Parts = append(s.Parts, p)
+}
+
+var variableName = regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
+
+// checkPart returns what is wrong with a struct of settings; nil is none.
+func (s *Settings) checkPart(values any) error {
+	if values == nil {
+		return nil
+	}
+	of := reflect.ValueOf(values)
+	if of.Kind() != reflect.Pointer || of.Elem().Kind() != reflect.Struct {
+		return fmt.Errorf("%T is no pointer to a struct", values)
+	}
+	var all []error
+	taken := append(s.Variables(), "HELP", "HELP_ALL", "ENV_FILE") // whose flags every command has
+	for field := range of.Elem().Type().Fields() {
+		fault := func(format string, args ...any) {
+			all = append(all, fmt.Errorf("the field "+field.Name+": "+format, args...))
+		}
+		variables := variablesOf(field)
+		switch {
+		case variables == nil && field.Tag.Get("help") == "":
+			continue
+		case variables == nil:
+			fault("has no tag env")
+			continue
+		case !field.IsExported():
+			fault("is not exported")
+		case !variableName.MatchString(variables[0]):
+			fault("%q is no variable such as COFFEE_CUPS", variables[0])
+		case slices.Contains(taken, variables[0]):
+			fault("there is a setting %s already", variables[0])
+		case field.Tag.Get("help") == "":
+			fault("has no tag help")
+		}
+		taken = append(taken, variables...)
+		for _, bound := range []string{"min", "max"} {
+			if text := field.Tag.Get(bound); text != "" {
+				if _, err := strconv.ParseFloat(text, 64); err != nil {
+					fault("the tag %s: %q is no number", bound, text)
+				}
+			}
+		}
+		into := reflect.New(field.Type).Elem()
+		if err := Parse("", field.Tag, into); err != nil {
+			fault("%w", err)
+		} else if err := Parse(field.Tag.Get("default"), field.Tag, into); err != nil {
+			fault("the tag default: %w", err)
+		}
+	}
+	return errors.Join(all...)
 }
 
 // featureOf returns the name of the feature that reads a variable; "" if every bot does.
@@ -524,7 +593,7 @@ func (s *Settings) checkSpellings(names []string) {
 // set sets a field, and records what is wrong with the value.
 func (s *Settings) set(variable, text string, tags reflect.StructTag, into reflect.Value) {
 	if err := Parse(cmp.Or(strings.TrimSpace(text), tags.Get("default")), tags, into); err != nil {
-		for _, line := range linesOf(err) {
+		for _, line := range Lines(err) {
 			s.faults.add(variable, "%s", line)
 		}
 	}
@@ -598,6 +667,11 @@ func (s *Settings) Secret(variable, text string) bool {
 // Parse parses a text into a field by its type and tags, see [Settings].
 func Parse(text string, tags reflect.StructTag, into reflect.Value) (err error) {
 	into.SetZero()
+	switch into := into.Addr().Interface().(type) {
+	case *string, *bool, *int, *float64, *time.Duration, *[]string, *[]float64, *[][2]string:
+	default:
+		return fmt.Errorf("no setting is a %T", reflect.ValueOf(into).Elem().Interface())
+	}
 	if text == "" {
 		return nil
 	}
@@ -727,17 +801,20 @@ func (f *faults) add(variable, format string, args ...any) {
 // has a fault.
 func (f *faults) ask(variable string, err error) {
 	if err != nil && !f.has(variable) {
-		for _, line := range linesOf(err) {
+		for _, line := range Lines(err) {
 			f.add(variable, "%s", line)
 		}
 	}
 }
 
-// linesOf returns the errors that err joins, each with its wrapping text.
-func linesOf(err error) (lines []string) {
+// Lines returns the errors that err joins, each with its wrapping text.
+func Lines(err error) (lines []string) {
+	if err == nil {
+		return nil
+	}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, each := range joined.Unwrap() {
-			lines = append(lines, linesOf(each)...)
+			lines = append(lines, Lines(each)...)
 		}
 		return lines
 	}
@@ -745,7 +822,7 @@ func linesOf(err error) (lines []string) {
 	if inner == nil || !strings.HasSuffix(err.Error(), inner.Error()) {
 		return strings.Split(err.Error(), "\n")
 	}
-	for _, line := range linesOf(inner) {
+	for _, line := range Lines(inner) {
 		lines = append(lines, strings.TrimSuffix(err.Error(), inner.Error())+line)
 	}
 	return lines
@@ -776,7 +853,7 @@ func (s *Settings) Faulty(variable string) bool { return s.faults.has(variable) 
 // settings.
 func (s *Settings) Check() error {
 	s.warnings = slices.Concat(s.typos, s.Notes)
-	f := slices.Clone(s.faults)
+	f := slices.Concat(s.faults, s.wiring)
 	if own := s.Bot.Planner; own != "" && !slices.Contains(Planners(), own) {
 		f.add("app.Bot.Planner", "there is no planner %q%s", own, spelling.Hint(own, Planners()))
 		s.Planner = cmp.Or(s.Planner, Sequence)
@@ -804,6 +881,11 @@ func (s *Settings) Check() error {
 	if _, err := time.Parse("15:04", s.ApprovalReminder); s.ApprovalReminder != "" && err != nil {
 		f.add("BOT_APPROVAL_REMINDER", "%q is no time of day such as 09:00", s.ApprovalReminder)
 	}
+	for _, host := range s.PictureHosts {
+		if !markdown.IsHost(host) {
+			f.add("BOT_PICTURE_HOSTS", "%q is no host such as pictures.example.com", host)
+		}
+	}
 	for _, id := range s.Approvers {
 		if strings.Contains(id, "@") && !strings.HasPrefix(id, "19:") { // nobody could press the buttons
 			f.add("BOT_APPROVERS", "%.80q is a name, not an id or aadObjectId", id)
@@ -821,7 +903,7 @@ func (s *Settings) Check() error {
 	if _, err := s.Instructions(); err != nil {
 		f = append(f, err)
 	}
-	if s.Bot.Register != nil && s.Bot.Name == "" {
+	if s.Bot.Register != nil && strings.TrimSpace(s.Bot.Name) == "" {
 		f = append(f, errors.New("app.Bot has no Name"))
 	}
 	if i := slices.IndexFunc(s.Bot.Examples, func(text string) bool { return strings.TrimSpace(text) == "" }); i >= 0 {
@@ -894,12 +976,20 @@ func (s *Settings) Warnings() []string { return s.warnings }
 
 // checkNeeds reports settings that have no effect without another one.
 func (s *Settings) checkNeeds(f *faults) {
+	known := s.Variables()
+	for _, u := range s.Unread {
+		known = append(known, u.Variable)
+	}
 	isSet := func(variable string) bool {
 		_, value := s.field(variable)
 		return f.has(variable) || !value.IsZero()
 	}
 	for field, value := range s.fields() {
 		needed := strings.Split(field.Tag.Get("needs"), ",")
+		unknown := func(variable string) bool { return !slices.Contains(known, variable) }
+		if i := slices.IndexFunc(needed, unknown); needed[0] != "" && i >= 0 {
+			f.add(field.Tag.Get("env"), "the tag needs: there is no setting %s", needed[i])
+		}
 		if needed[0] != "" && !value.IsZero() && !slices.ContainsFunc(needed, isSet) {
 			variable, _, _ := strings.Cut(field.Tag.Get("env"), ",")
 			f.add(variable, "needs %s", strings.Join(needed, " or "))
