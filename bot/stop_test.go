@@ -156,6 +156,25 @@ func TestStopOfWhatWaits(t *testing.T) {
 	})
 }
 
+// TestStopIsLate: one that has to wait leaves alone what the person wrote after it.
+func TestStopIsLate(t *testing.T) {
+	stopping(t, func(_ *testing.T, kit *bottest.Kit) {
+		kit.Model.Says(plan(do("search", `{}`), do("close", `{}`), say("I have closed it.")))
+		mia := kit.Personal("Mia")
+		mia.Say("Close it")
+		time.Sleep(3 * time.Second)
+		mia.Say("/stop").Taken()
+		mia.Say("/stop").Taken() // behind the first, which waits for the step
+		time.Sleep(time.Second)
+		kit.Model.Says(plan(say("Fine.")))
+		mia.Say("How are you?").Taken()
+		mia.Expect("I'll stop as soon as the step that runs now is done. I can't interrupt it.")
+		mia.Expect("I'll stop as soon as the step that runs now is done. I can't interrupt it.")
+		mia.Expect("I stopped. Before that I did: Search tickets. I did not do this: Close a ticket.")
+		mia.Expect("Fine.")
+	})
+}
+
 // TestStopAfterACrash: who takes the turn over stops it, and does not claim to know what the lost process did.
 func TestStopAfterACrash(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -150,13 +150,14 @@ func unwatchHalt(t *Turn) {
 	h.looks.Wait()
 }
 
-// Unfinished lists the turns that answer messages of the turn's person in its thread and have more to say: the one
-// at work, those that wait in the queue behind it, and those that wait for a person, which have For.
+// Unfinished lists the turns that answer messages of the turn's person in its thread, were taken before it, and have more
+// to say: the one at work, those that wait in the queue behind it, and those that wait for a person, which have For.
 func Unfinished(ctx context.Context, t *Turn) (all []*Waiting, err error) {
 	here := t.Activity
 	err = eachRecord(ctx, t, conversationKey(t), "", func(rec *Record, asked *activity.Activity) {
 		same := asked.Type == activity.Message && asked.From.ID == here.From.ID && asked.Conversation.ID == here.Conversation.ID
-		if !same || rec.Notice != nil || rec.Stateless {
+		later := rec.Own == "" && rec.Accepted.After(t.rec.Accepted) // work of its own is of an earlier message
+		if !same || rec.Notice != nil || rec.Stateless || later {
 			return
 		}
 		w := waitingOf(t, rec, asked)
