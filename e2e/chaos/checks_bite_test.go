@@ -23,7 +23,11 @@ func calm() story {
 			{key: second, kind: note, sent: 3 * ms, acked: 4 * ms},
 			{key: last, kind: show, sent: 2000 * ms, acked: 2001 * ms},
 		},
-		calls: []call{{key: first, at: 5 * ms}, {second, 1100 * ms, []key{first}}, {last, 2010 * ms, []key{first, second}}},
+		calls: []call{
+			{key: first, at: 5 * ms, burst: []key{first}},
+			{second, 1100 * ms, []key{first}, []key{second}},
+			{last, 2010 * ms, []key{first, second}, []key{last}},
+		},
 		posts: []post{
 			reply(first, "c2-0001 is noted", 1000*ms),
 			reply(first, "c2-0001 is noted twice", 1010*ms),
@@ -73,9 +77,11 @@ func TestChecksBite(t *testing.T) {
 		"to nobody's message": {func(s *story) { s.posts[3].replyTo = "else" }, spoken(), []string{"c2-0003, acknowledged at 2.001s, was never answered", `in answer to "else"`, "list once", "list twice"}},
 		"in a wrong place":    {func(s *story) { s.posts[2].conversation = "conversation-1" }, promises(), []string{"into conversation-1"}},
 		"asked after a reply": {func(s *story) { s.calls[1].at = 1300 * ms }, promises(), []string{"after the first reply"}},
-		"asked twice":         {func(s *story) { s.calls = slices.Insert(s.calls, 1, call{s.calls[0].key, 700 * ms, nil}) }, promises(), []string{"2 times"}},
+		"asked twice": {func(s *story) {
+			s.calls = slices.Insert(s.calls, 1, call{s.calls[0].key, 700 * ms, nil, []key{s.calls[0].key}})
+		}, promises(), []string{"2 times"}},
 		"asked twice, a kill": {func(s *story) {
-			s.calls = slices.Insert(s.calls, 1, call{s.calls[0].key, 700 * ms, nil})
+			s.calls = slices.Insert(s.calls, 1, call{s.calls[0].key, 700 * ms, nil, []key{s.calls[0].key}})
 			s.faults = []fault{{"SIGKILL", 20 * ms, 21 * ms}}
 		}, promises(), nil},
 		"a turn forgotten":      {func(s *story) { s.calls[2].history = s.calls[2].history[1:] }, promises(), []string{"the model was told of [c2-0002], not of [c2-0001 c2-0002]"}},
@@ -84,6 +90,7 @@ func TestChecksBite(t *testing.T) {
 		"items in wrong order":  {func(s *story) { s.posts[3].text = "**once**\n- c2-0002\n- c2-0001\n\n**twice**\n- c2-0001" }, promises(), []string{"another order"}},
 		"another error":         {func(s *story) { s.messages[0].failures = []failure{{status: 500}} }, []check{answers(0, 503)}, []string{"c2-0001: status 500"}},
 		"an error too many":     {func(s *story) { s.messages[0].failures = []failure{{status: 503}, {status: 503}} }, []check{answers(0, 503), oneRetry()}, []string{"[{503 } {503 }]"}},
+		"alone":                 {func(s *story) { s.alone = []key{{2, 1}} }, []check{sideBySide()}, []string{"while the model thought of c2-0001"}},
 		"a late acknowledgment": {func(s *story) { s.messages[0].acked = 501 * ms }, []check{within(500 * ms)}, []string{"after 500ms"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -94,17 +101,107 @@ func TestChecksBite(t *testing.T) {
 			for _, c := range c.checks {
 				broken = append(broken, c.broken(s)...)
 			}
-			for _, words := range c.broken {
-				i := slices.IndexFunc(broken, func(b string) bool { return strings.Contains(b, words) })
-				if i < 0 {
-					t.Fatalf("nothing of %q says %q", broken, words)
-				}
-				broken = slices.Delete(broken, i, i+1)
-			}
-			if len(broken) > 0 {
-				t.Errorf("also found %q", broken)
-			}
+			bites(t, broken, c.broken...)
 		})
+	}
+}
+
+// bites fails the test unless these words are in what was found, each in one, and nothing else was.
+func bites(t *testing.T, found []string, words ...string) {
+	t.Helper()
+	for _, w := range words {
+		i := slices.IndexFunc(found, func(f string) bool { return strings.Contains(f, w) })
+		if i < 0 {
+			t.Fatalf("nothing of %q says %q", found, w)
+		}
+		found = slices.Delete(found, i, i+1)
+	}
+	if len(found) > 0 {
+		t.Errorf("also found %q", found)
+	}
+}
+
+func TestBurstsBite(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		spoil  func(*story)
+		broken []string
+	}{
+		"calm":          {func(*story) {}, nil},
+		"more, a crash": {func(s *story) { s.calls = slices.Insert(s.calls, 0, call{key: key{2, 1}, burst: []key{{2, 1}}}) }, nil},
+		"fewer, a crash": {func(s *story) {
+			s.calls = slices.Insert(s.calls, 0, call{key: key{2, 1}, burst: []key{{2, 1}, {2, 2}, {2, 3}}})
+		}, []string{"c2-0001 was asked of in [c2-0001 c2-0002 c2-0003], and then in [c2-0001 c2-0002]"}},
+		"apart": {func(s *story) { s.calls[0].burst = []key{{2, 1}} }, []string{"c2-0001 was asked of in [c2-0001], and c2-0002 in", "in reply to activity-c2-0002", "in reply to activity-c2-0002"}},
+		"in wrong order": {func(s *story) {
+			slices.Reverse(s.calls[0].burst)
+			s.posts[0].replyTo, s.posts[1].replyTo, s.posts[2].replyTo = "activity-c2-0001", "activity-c2-0001", "activity-c2-0001"
+		}, []string{"c2-0001 came before c2-0002"}},
+		"somebody else's": {func(s *story) {
+			mine, other := key{crowded, 6}, key{crowded, 7}
+			s.messages[0].key, s.messages[1].key, s.posts = mine, other, nil
+			s.calls = []call{{key: mine, burst: []key{mine, other}}, {key: other, burst: []key{mine, other}}}
+		}, []string{"c100-0007 is of somebody else"}},
+		"a click": {func(s *story) { s.messages[1].kind = click }, []string{"c2-0002 is a click"}},
+		"across a command": {func(s *story) {
+			s.messages[1].sent, s.messages[1].acked = 10*ms, 11*ms
+			s.messages[2].kind, s.messages[2].sent, s.messages[2].acked = help, 5*ms, 6*ms
+		}, []string{"across c2-0003"}},
+		"two replies": {func(s *story) { s.posts[0].replyTo = "activity-c2-0001" }, []string{"c2-0001 was answered in reply to activity-c2-0001"}},
+	} {
+		s := calm()
+		together := []key{s.messages[0].key, s.messages[1].key}
+		s.calls[0].burst, s.calls[1].burst = together, together
+		s.posts[0].replyTo, s.posts[1].replyTo = together[1].id(), together[1].id()
+		c.spoil(&s)
+		t.Run(name, func(t *testing.T) { bites(t, torn(s), c.broken...) })
+	}
+}
+
+func TestStopsBite(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		spoil  func(*story)
+		broken []string
+	}{
+		"calm":         {func(*story) {}, nil},
+		"a step later": {func(s *story) { s.steps[1].at = 1300 * ms }, []string{"step 2 of c100-0001 began at 1.3s, after"}},
+		"a step after a word": {func(s *story) {
+			s.again(2, 590*ms)
+			s.posts[3].replyTo, s.posts[3].text = "activity-c100-0003", stopsSoon
+		}, []string{"step 2 of c100-0001 began at 600ms, after the answer to c100-0003"}},
+		"a step after nothing": {func(s *story) { s.again(2, 590*ms); s.posts[3].replyTo = "activity-c100-0003" }, []string{"step 2 of c100-0001 began at 600ms, after the answer to c100-0003"}},
+		"not done":             {func(s *story) { s.steps = s.steps[:1] }, []string{"c100-0001 took [step 1], and it was said"}},
+		"done all the same":    {func(s *story) { s.steps = append(s.steps, step{key{crowded, 1}, 3, 700 * ms}) }, []string{"c100-0001 took [step 1 step 2 step 3], and"}},
+		"done without a word":  {func(s *story) { s.posts[1].text = stopped }, []string{"c100-0001 took [step 1 step 2], and it was said"}},
+		"not sure": {func(s *story) {
+			s.posts[1].text = stopped + " Before that I did: Step 1. I cannot tell whether this was done: Step 2."
+		}, nil},
+		"a SAY of nothing":       {func(s *story) { s.posts[0].text = "c100-0001 has step 3" }, []string{"c100-0001 took [step 1 step 2], and it was said"}},
+		"stopped by the other":   {func(s *story) { s.messages[1].n = 14 }, []string{"nobody who may stopped c100-0001", "c100-0014, acknowledged at 501ms, stopped nothing"}},
+		"stopped before it came": {func(s *story) { s.messages[0].sent = 502 * ms }, []string{"nobody who may stopped c100-0001", "c100-0003, acknowledged at 501ms, stopped nothing"}},
+		"stopped nothing":        {func(s *story) { s.posts = slices.Delete(s.posts, 1, 2) }, []string{"c100-0003, acknowledged at 501ms, stopped nothing"}},
+	} {
+		m, by, other := key{crowded, 1}, key{crowded, 3}, key{crowded, 7}
+		s := story{
+			messages: []message{
+				{key: m, kind: work, sent: 1 * ms, acked: 2 * ms},
+				{key: by, kind: stop, sent: 500 * ms, acked: 501 * ms},
+				{key: other, kind: stop, sent: 550 * ms, acked: 551 * ms},
+			},
+			steps: []step{{m, 1, 100 * ms}, {m, 2, 600 * ms}},
+			posts: []post{
+				{replyTo: m.id(), text: "c100-0001 has step 1", at: 550 * ms},
+				{replyTo: m.id(), text: "I stopped. Before that I did: Step 1, Step 2. I did not do this: Step 3.", at: 1200 * ms},
+				{replyTo: other.id(), text: nothingRuns, at: 590 * ms},
+			},
+		}
+		c.spoil(&s)
+		var broken []string
+		for _, one := range stopping() {
+			broken = append(broken, one.broken(s)...)
+		}
+		t.Run(name, func(t *testing.T) { bites(t, broken, c.broken...) })
 	}
 }
 

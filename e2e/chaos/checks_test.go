@@ -3,6 +3,7 @@
 package chaos_test
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -82,7 +83,7 @@ func unanswered(s story) (broken []string) {
 	for _, m := range s.messages {
 		got, want := joined(shown[m.id()]), strings.Join(m.kind.says(m.key), "")
 		switch {
-		case m.acked == 0, m.kind != show && got == want, m.kind == show && got != "", m.kind == ask:
+		case m.acked == 0, !m.kind.isFree() && got == want, m.kind.isFree() && got != "", m.kind == ask, m.kind == stop, m.kind == work && isHalt(got):
 		case got == "":
 			broken = append(broken, fmt.Sprintf("%s, acknowledged at %s, was never answered", m.key, m.acked))
 		default:
@@ -116,7 +117,7 @@ func reordered(s story) (broken []string) {
 	for _, a := range s.messages {
 		for _, b := range s.messages {
 			first, second := shown[a.id()], shown[b.id()]
-			if a.talk != b.talk || a.key == b.key || len(first) == 0 || len(second) == 0 {
+			if a.talk != b.talk || a.key == b.key || a.kind == stop || b.kind == stop || len(first) == 0 || len(second) == 0 {
 				continue
 			}
 			last, begin := first[len(first)-1].at, second[0].at
@@ -208,10 +209,10 @@ func strange(s story) (broken []string) {
 		known[m.id()] = m
 	}
 	for _, p := range s.posts {
-		m, ok := known[p.replyTo]
+		m, ok := known[cmp.Or(p.replyTo, p.answers())]
 		about, named := keyIn(p.text)
-		ok = ok && (!named || m.kind == show || about.talk == m.talk)
-		if !ok || conversation(m.talk) != p.conversation || !named && m.kind != show || strings.Contains(p.text, "(turn ") {
+		ok = ok && (!named || m.kind == show || about.talk == m.talk) && (p.replyTo != "" || m.kind == click)
+		if !ok || conversation(m.talk) != p.conversation || !named && !m.kind.isFree() && m.kind != stop && !isHalt(p.text) || strings.Contains(p.text, "(turn ") {
 			broken = append(broken, fmt.Sprintf("into %s, in answer to %q: %s", p.conversation, p.replyTo, outline([]post{p})))
 		}
 	}
@@ -259,6 +260,11 @@ const kept = 5
 // conversation's state that was lost or overwritten.
 func forgotten(s story) (broken []string) {
 	order := s.turns()
+	for _, m := range s.messages {
+		if m.kind == help { // no turn for the model
+			order[m.talk] = slices.DeleteFunc(order[m.talk], func(k key) bool { return k == m.key })
+		}
+	}
 	for _, c := range s.calls {
 		turns := order[c.talk]
 		i := slices.Index(turns, c.key)
@@ -314,7 +320,7 @@ func miscounted(s story) (broken []string) {
 		for _, list := range []string{once, twice} {
 			got[list] = slices.DeleteFunc(got[list], func(item string) bool { // of another thread
 				k, _ := keyIn(item)
-				return isThread(m.talk) && isThread(k.talk) && k.talk != m.talk
+				return isThread(m.talk) && isThread(k.talk) && k.talk != m.talk && channelOf(k.talk) == channelOf(m.talk)
 			})
 			if want := wanted[m.talk][list]; !slices.Equal(got[list], want) {
 				broken = append(broken, fmt.Sprintf("list %s of %s: %s", list, conversation(m.talk), difference(got[list], want)))
@@ -330,7 +336,7 @@ const once, twice = "once", "twice"
 // lists are those that the plan for such a message adds the key to.
 func (k kind) lists() []string {
 	switch k {
-	case note, long:
+	case note, long, click:
 		return []string{once}
 	case both:
 		return []string{once, twice}
@@ -369,6 +375,66 @@ func difference(got, want []string) string {
 		return fmt.Sprintf("holds %v, in another order than the turns' %v", got, want)
 	}
 	return fmt.Sprintf("of %d items %v are missing and %v too many", len(want), missing, extra)
+}
+
+// sideBySide finds threads that waited for others of their channel.
+func sideBySide() check {
+	return check{"threads do not wait for each other", func(s story) (broken []string) {
+		for _, k := range s.alone {
+			broken = append(broken, fmt.Sprintf("while the model thought of %s for %s, no other thread of its channel was answered", k, aloneWithin))
+		}
+		return broken
+	}}
+}
+
+// torn finds messages that were asked of together although they do not belong together, or across another one, and what
+// was not answered as it was asked of.
+func torn(s story) (broken []string) {
+	messages, last := map[key]message{}, map[key][]key{}
+	for _, m := range s.messages {
+		messages[m.key] = m
+	}
+	for _, c := range s.calls {
+		before := last[c.key]
+		if len(c.burst) < len(before) || !slices.Equal(c.burst[:len(before)], before) {
+			broken = append(broken, fmt.Sprintf("%s was asked of in %v, and then in %v", c.key, before, c.burst))
+		}
+		last[c.key] = c.burst
+	}
+	for k, burst := range last {
+		if first := burst[0]; first != k {
+			if !slices.Equal(last[first], burst) {
+				broken = append(broken, fmt.Sprintf("%s was asked of in %v, and %s in %v", first, last[first], k, burst))
+			}
+			continue
+		}
+		end := messages[burst[len(burst)-1]]
+		for i, one := range burst {
+			if one.speaker() != k.speaker() {
+				broken = append(broken, fmt.Sprintf("%v were asked of together, and %s is of somebody else", burst, one))
+			}
+			if len(burst) > 1 && messages[one].kind == click {
+				broken = append(broken, fmt.Sprintf("%v were asked of together, and %s is a click", burst, one))
+			}
+			for _, later := range burst[i+1:] {
+				if follows(messages[one], messages[later]) {
+					broken = append(broken, fmt.Sprintf("%v were asked of together, and %s came before %s", burst, later, one))
+				}
+			}
+		}
+		for _, m := range s.messages {
+			if !slices.Contains(burst, m.key) && follows(m, messages[k]) && follows(end, m) {
+				broken = append(broken, fmt.Sprintf("%v were asked of together, across %s", burst, m.key))
+			}
+		}
+	}
+	for _, p := range s.posts {
+		k, _ := keyIn(p.answers())
+		if burst := last[k]; p.shown() && len(burst) > 0 && p.replyTo != "" && p.replyTo != burst[len(burst)-1].id() {
+			broken = append(broken, fmt.Sprintf("%s was answered in reply to %s, and not to the last of %v", k, p.replyTo, burst))
+		}
+	}
+	return broken
 }
 
 // answers allows deliveries to fail with these statuses only; 0 is no answer.

@@ -3,6 +3,7 @@
 package chaos_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -92,7 +93,7 @@ func (c *channel) take(w http.ResponseWriter, r *http.Request) {
 	if what == dropped && !c.mayDrop(sent.ReplyToID+sent.Text) {
 		status, what = http.StatusCreated, taken
 	}
-	index := c.arrives(post{conversation: r.PathValue("conversation"), replyTo: sent.ReplyToID, text: strings.ReplaceAll(sent.Text, "  \n", "\n"), outcome: what})
+	index := c.arrives(post{conversation: r.PathValue("conversation"), replyTo: sent.ReplyToID, text: strings.ReplaceAll(cmp.Or(sent.Text, "a card"), "  \n", "\n"), outcome: what})
 	if now.slow > 0 {
 		wait(r.Context(), rand.N(now.slow))
 	}
@@ -161,6 +162,8 @@ type model struct {
 	*record
 	url           string
 	least, range_ time.Duration // how long it thinks
+	holds         atomic.Bool   // see hold
+	held, holding atomic.Int64  // how often it did, and how often it does now
 }
 
 // newModel serves until the test ends. With a handler, that answers in its place.
@@ -205,15 +208,48 @@ func (m *model) answer(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, `{"error":{"message":"no message in the prompt"}}`, http.StatusBadRequest)
 		return
 	}
-	commands := []object{}
+	commands, first := []object{}, len(told)-len(burst)
 	for i, text := range burst {
-		at := len(told) - len(burst) + i
-		m.asks(call{key: told[at], history: told[:at]})
+		at := first + i
+		m.asks(call{key: told[at], history: told[:at], burst: told[first:]})
 		commands = append(commands, kindOf(text).plan(told[at])["commands"].([]object)...)
+	}
+	if m.holds.Load() && isHeld(told[first]) {
+		m.hold(r.Context(), told[first])
 	}
 	wait(r.Context(), m.least+rand.N(m.range_+1))
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(completion(object{"type": "plan", "commands": commands}))
+}
+
+// aloneWithin is how long the model waits for another thread of the channel, at most.
+const aloneWithin = 20 * time.Second
+
+// isHeld reports whether the model waits with the message until something is answered in another thread of the channel.
+// It does so now and then in one thread of each channel.
+func isHeld(k key) bool { return k.talk >= crowded && k.talk%crowded == 0 && k.n%3 == 1 }
+
+// hold waits for an answer in another thread.
+func (m *model) hold(ctx context.Context, of key) {
+	began := m.now()
+	m.held.Add(1)
+	m.holding.Add(1)
+	defer m.holding.Add(-1)
+	for m.now() < began+aloneWithin {
+		for _, p := range m.story().posts {
+			other, _ := keyIn(strings.TrimPrefix(p.replyTo, "activity-"))
+			if p.at > began && other.talk != of.talk && channelOf(other.talk) == channelOf(of.talk) {
+				return
+			}
+		}
+		wait(ctx, 50*time.Millisecond)
+		if ctx.Err() != nil {
+			return
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.alone = append(m.alone, of)
 }
 
 // object is JSON in the making.
@@ -243,7 +279,19 @@ func (k kind) plan(of key) object {
 			{"type": "DO", "action": "summarizeLists", "entities": object{}, "saveAs": "LISTS"}, {"type": "SAY", "response": "$LISTS"},
 		}}
 	}
-	return planOf(of, k.lists(), k.says(of))
+	p := planOf(of, k.lists(), k.says(of))
+	if k == work {
+		var commands []object
+		for n, say := range p["commands"].([]object) {
+			commands = append(commands, object{"type": "DO", "action": fmt.Sprintf("step%d", n+1), "entities": object{"for": of.String()}}, say)
+		}
+		p["commands"] = commands
+	}
+	if k == open {
+		create := object{"type": "DO", "action": "createList", "entities": object{"list": of.String()}}
+		p["commands"] = append([]object{create}, p["commands"].([]object)...)
+	}
+	return p
 }
 
 // planOf adds the key to one list after another and says something after each.

@@ -6,7 +6,9 @@
 // seen is then held against what was promised. Some of the people read answers
 // while they are written, in messages that grow: each is to end as the reply of
 // the plan that ran, once. Others decide about approvals, at the same time: each is
-// to have one outcome, and what runs enough approvals.
+// to have one outcome, and what runs enough approvals. They
+// write in many threads of a channel, several messages within a moment, and stop what
+// they asked for at any time.
 //
 // The tests need Linux and redis-server. Without redis-server they are skipped,
 // but not where PLANBOT_TEST_REDIS_URL says that real servers are there. They

@@ -4,6 +4,7 @@ package chaos_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -241,6 +242,7 @@ var built = builtbot.New("../..")
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	briefly = cmp.Or(*loadFor, 5*time.Second)
 	if *loadFor == 0 {
 		*loadFor = 3 * time.Second
 		if ci.Runs() {

@@ -19,6 +19,7 @@ type record struct {
 	posts    []post
 	calls    []call
 	faults   []fault
+	alone    []key
 }
 
 // delivery is a message on its way.
@@ -40,6 +41,9 @@ func (r *record) sends(k key, as kind) *delivery {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	d := &delivery{message: message{key: k, kind: as, sent: r.now()}, answered: make(chan struct{})}
+	if as == stop { // often the turn that stops answers
+		close(d.answered)
+	}
 	r.messages[k], r.order = d, append(r.order, k)
 	return d
 }
@@ -71,16 +75,16 @@ func (r *record) arrives(p post) (index int) {
 	return len(r.posts) - 1
 }
 
-// answer closes answered with the last reply. Lists come in one.
+// answer closes answered with the last reply. A free one comes in one.
 func (r *record) answer(p post) {
 	k, _ := keyIn(strings.TrimPrefix(p.answers(), "activity-"))
 	d := r.messages[k]
-	if d == nil || slices.Contains(d.got, p.text) {
+	if d == nil || d.kind == stop || slices.Contains(d.got, p.text) {
 		return
 	}
 	d.got = append(d.got, p.text)
-	whole := strings.Join(d.got, "") == strings.Join(d.kind.says(k), "")
-	if whole || d.kind == show && len(d.got) == 1 {
+	whole := strings.Join(d.got, "") == strings.Join(d.kind.says(k), "") || d.kind == work && isHalt(p.text)
+	if whole || d.kind.isFree() && len(d.got) == 1 {
 		close(d.answered)
 	}
 }
@@ -127,7 +131,7 @@ func (r *record) breaks(what string, do func()) {
 func (r *record) story() story {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := story{posts: slices.Clone(r.posts), calls: slices.Clone(r.calls), faults: slices.Clone(r.faults)}
+	s := story{posts: slices.Clone(r.posts), calls: slices.Clone(r.calls), faults: slices.Clone(r.faults), alone: slices.Clone(r.alone)}
 	for _, k := range r.order {
 		m := r.messages[k].message
 		m.failures = slices.Clone(m.failures)

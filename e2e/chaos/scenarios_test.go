@@ -50,6 +50,10 @@ func TestMoreWorlds(t *testing.T) {
 		"Approvals":         approvalsOfOthers,
 		"KilledStreams":     killedStreams,
 		"RestoredBackup":    restoredBackup,
+		"Threads":           threads,
+		"Bursts":            bursts,
+		"Stops":             stops,
+		"UpgradeThreads":    upgradeThreads,
 	} {
 		t.Run(name, world)
 	}

@@ -26,17 +26,42 @@ func keyIn(text string) (k key, ok bool) {
 	return k, err == nil
 }
 
+// crowded is the first of the conversations in which two people write. They are threads, so many of each channel.
+const crowded = 100
+
 // conversation is the id of a conversation. Every third is a group chat, or a thread of the channel that all such share.
 func conversation(talk int) string {
 	if isThread(talk) {
-		return fmt.Sprintf("channel;messageid=%d", talk)
+		return fmt.Sprintf("channel%s;messageid=%d", channelOf(talk), talk)
 	}
 	return fmt.Sprintf("conversation-%d", talk)
 }
 
-func isGroup(talk int) bool { return talk%3 == 2 }
+// channelOf tells the channels of threads apart.
+func channelOf(talk int) string {
+	if talk < crowded {
+		return ""
+	}
+	return fmt.Sprint("-", talk/crowded)
+}
 
-func isThread(talk int) bool { return talk%6 == 5 }
+func isGroup(talk int) bool { return talk%3 == 2 || talk >= crowded }
+
+func isThread(talk int) bool { return talk%6 == 5 || talk >= crowded }
+
+// speaker is the number of who writes the message: in a group chat somebody who has a personal chat, too. In a crowded
+// conversation every seventh message is of somebody else. The same two write in all threads of their channel.
+func (k key) speaker() int {
+	switch {
+	case k.talk >= crowded && k.n%7 == 0:
+		return k.talk/crowded*crowded + 1
+	case k.talk >= crowded:
+		return k.talk / crowded * crowded
+	case isGroup(k.talk):
+		return k.talk - 1
+	}
+	return k.talk
+}
 
 // kind is what a message asks for; it is the message's first word.
 type kind string
@@ -46,7 +71,17 @@ const (
 	both kind = "both" // DO, SAY, DO, SAY
 	long kind = "long" // a SAY of some parts
 	show kind = "show" // what is on the lists
+	open kind = "open" // a DO for which people are asked, and a SAY
+
+	help  kind = "/help" // a command
+	click kind = "click" // on a button that says what note says
+
+	work kind = "work"  // three slow steps, with a SAY after each
+	stop kind = "/stop" // what runs for the person
 )
+
+// isFree reports whether the reply to the message is not known beforehand.
+func (k kind) isFree() bool { return k == show || k == help }
 
 // text is what a person writes.
 func (k kind) text(of key) string { return string(k) + " " + of.String() }
@@ -57,15 +92,17 @@ func kindOf(text string) kind {
 	return kind(first)
 }
 
-// says are the replies to a message. Those of show hang on what was done before.
+// says are the replies to a message, if they are known.
 func (k kind) says(to key) []string {
 	switch k {
-	case note:
+	case note, open, click:
 		return []string{to.String() + " is noted"}
 	case both:
 		return []string{to.String() + " is noted", to.String() + " is noted twice"}
 	case long:
 		return []string{longText(to)}
+	case work:
+		return []string{to.String() + " has step 1", to.String() + " has step 2", to.String() + " has step 3"}
 	default:
 		return nil
 	}
@@ -127,11 +164,19 @@ func (p post) answers() string {
 	return p.replyTo
 }
 
-// call is a question to the model, with the messages that its prompt told of.
+// call is a question to the model, with the messages that its prompt told of before, and those that it asks of together.
 type call struct {
 	key
 	at      times
 	history []key
+	burst   []key
+}
+
+// step is one of a message's slow steps, when it began.
+type step struct {
+	key
+	n  int
+	at times
 }
 
 // fault is something that was broken from one time to another.
@@ -147,4 +192,6 @@ type story struct {
 	calls    []call
 	faults   []fault
 	thinks   time.Duration // the model, where that is long
+	steps    []step
+	alone    []key // while the model thought of them, no other thread of the channel was answered
 }

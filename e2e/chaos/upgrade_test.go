@@ -3,7 +3,6 @@
 package chaos_test
 
 import (
-	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -57,37 +56,38 @@ func upgradeApproval(t *testing.T) {
 	w.replicas[0].bin = newer
 	w.roll(0)
 	k := key{0, 1}
-	w.tell(w.replicas[0], "1", note.text(k))
-	asked := regexp.MustCompile(`/approve (\w+)`).FindStringSubmatch(w.shown("/approve "))
-	w.tell(w.replicas[1], "2", asked[0])
-	w.shown(note.says(k)[0])
+	w.tell(w.replicas[0], k, note.text(k))
+	w.approve(w.replicas[1], k)
+	w.shown(k, note.says(k)[0])
 	if n := w.logged("left to a newer version"); n == 0 {
 		t.Error("the old process did not leave the decision to the newer one: this test showed nothing")
 	}
 }
 
-// tell sends a message by a channel without cards, which the replica has to take.
-func (w *world) tell(to *replica, id, text string) {
+// approve has the person approve what they were asked about that message.
+func (w *world) approve(to *replica, of key) {
 	w.t.Helper()
-	body, err := json.Marshal(object{
-		"type": "message", "id": id, "channelId": "sms", "serviceUrl": w.channel.url(), "text": text,
-		"from": person(0), "recipient": object{"id": "28:bot"}, "conversation": object{"id": conversation(0)},
-	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	status, _, err := w.post(to, body)
+	w.tell(to, of, regexp.MustCompile(`/approve (\w+)`).FindString(w.shown(of, "/approve ")))
+}
+
+// tell sends a message about another, or that one, by a channel without cards. The replica has to take it.
+func (w *world) tell(to *replica, about key, text string) {
+	w.t.Helper()
+	status, _, err := w.post(to, []byte(written(object{
+		"type": "message", "id": text, "channelId": "sms", "serviceUrl": w.channel.url(), "text": text,
+		"from": person(about.speaker()), "recipient": object{"id": "28:bot"}, "conversation": object{"id": conversation(about.talk)},
+	})))
 	if err != nil || status != http.StatusOK {
 		w.t.Fatalf("%s was answered with %d, %v", text, status, err)
 	}
 }
 
-// shown waits for a reply with these words.
-func (w *world) shown(words string) (text string) {
+// shown waits for a reply with these words, in the conversation of that message.
+func (w *world) shown(about key, words string) (text string) {
 	w.t.Helper()
 	for end := time.Now().Add(answeredWithin); time.Now().Before(end); w.pass(20 * time.Millisecond) {
 		for _, p := range w.story().posts {
-			if strings.Contains(p.text, words) {
+			if p.conversation == conversation(about.talk) && strings.Contains(p.text, words) {
 				return p.text
 			}
 		}

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -24,7 +23,8 @@ import (
 )
 
 var (
-	loadFor = flag.Duration("load", 0, "how long people write while things are broken; 0: 3 s, with CI=true 15 s")
+	loadFor = flag.Duration("load", 0, "how long people write while things are broken; 0: 3 s, with CI=true 15 s, or 5 s")
+	briefly time.Duration // where 5 s are enough
 	seed    = flag.Uint64("seed", 0, "what is broken when; 0: chosen")
 )
 
@@ -129,8 +129,10 @@ func (w *world) between(least, most time.Duration) time.Duration {
 }
 
 // repeat does something until -load is over, and once at least.
-func (w *world) repeat(do func()) {
-	for end := time.Now().Add(*loadFor); ; {
+func (w *world) repeat(do func()) { w.repeatFor(*loadFor, do) }
+
+func (w *world) repeatFor(load time.Duration, do func()) {
+	for end := time.Now().Add(load); ; {
 		do()
 		if time.Now().After(end) || w.t.Context().Err() != nil {
 			return
@@ -143,7 +145,7 @@ func (w *world) activity(d *delivery) []byte {
 	bot := object{"id": "28:bot", "name": "Planbot"}
 	a := object{
 		"type": "message", "id": d.id(), "channelId": "msteams", "serviceUrl": w.channel.url(), "text": d.kind.text(d.key),
-		"from": person(d.talk), "recipient": bot,
+		"from": person(d.speaker()), "recipient": bot,
 		"conversation": object{"id": conversation(d.talk), "conversationType": "personal", "tenantId": tenant},
 	}
 	if w.apart {
@@ -155,19 +157,17 @@ func (w *world) activity(d *delivery) []byte {
 			kind = "channel"
 		}
 		a["conversation"] = object{"id": conversation(d.talk), "conversationType": kind, "isGroup": true, "tenantId": tenant}
-		a["from"] = person(d.talk - 1) // who has a personal chat too
 		a["text"] = "<at>Planbot</at> " + d.kind.text(d.key)
 		a["entities"] = []object{{"type": "mention", "text": "<at>Planbot</at>", "mentioned": bot}}
 	}
-	body, err := json.Marshal(a)
-	if err != nil {
-		panic(err) // texts always are JSON
+	if d.kind == click {
+		a["text"], a["value"] = "", object{"say": note.text(d.key)}
 	}
-	return body
+	return []byte(written(a))
 }
 
-func person(talk int) object {
-	return object{"id": fmt.Sprintf("29:person-%d", talk), "name": "Mia"}
+func person(speaker int) object {
+	return object{"id": fmt.Sprintf("29:person-%d", speaker), "name": "Mia"}
 }
 
 // deliver posts the message to a replica, once.
@@ -238,10 +238,19 @@ func (w *world) write(ctx context.Context, talk, ahead int, kinds []kind) {
 
 // while has people write in so many conversations while do breaks things.
 func (w *world) while(talks int, kinds []kind, do func()) {
+	all := make([]int, talks)
+	for talk := range all {
+		all[talk] = talk
+	}
+	w.amid(all, func(ctx context.Context, talk int) { w.write(ctx, talk, talk%4, kinds) }, do)
+}
+
+// amid has people write in these conversations, until ctx ends, while do breaks things.
+func (w *world) amid(talks []int, write func(ctx context.Context, talk int), do func()) {
 	ctx, stop := context.WithCancel(w.t.Context())
 	defer stop()
-	for talk := range talks {
-		w.talks.Go(func() { w.write(ctx, talk, talk%4, kinds) })
+	for _, talk := range talks {
+		w.talks.Go(func() { write(ctx, talk) })
 	}
 	do()
 	stop()

@@ -1,9 +1,10 @@
 // Command approvals is a bot that pays what others approve: Ben and Carla together or, once Ben has said nothing for a
-// while, one of them.
+// while, one of them. It also takes slow steps, which nobody has to approve.
 package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"time"
 
@@ -15,8 +16,16 @@ import (
 
 func main() {
 	app.Main(app.Bot{
-		Name:     "Payments",
-		Register: func(r *actions.Registry) { actions.Add(r, "pay", "Pays a bill", pay) },
+		Name: "Payments",
+		Register: func(r *actions.Registry) {
+			actions.Add(r, "pay", "Pays a bill", pay)
+			for n := range 3 {
+				name := fmt.Sprintf("step%d", n+1)
+				actions.Add(r, name, "Takes a step", func(_ context.Context, _ *actions.Turn, in work) (actions.Result, error) {
+					return enter(fmt.Sprintf("%s %s %d", in.For, name, time.Now().UnixNano()))
+				}, actions.Title(fmt.Sprintf("Step %d", n+1)))
+			}
+		},
 		Setup: func(cfg *bot.Config) error {
 			cfg.Policy = policy
 			return nil
@@ -25,6 +34,9 @@ func main() {
 }
 
 func policy(_ context.Context, _ *actions.Turn, call actions.Call) (actions.Approval, error) {
+	if call.Action.Name != "pay" {
+		return actions.Approval{}, nil
+	}
 	ben, carla := "aad-Ben", "aad-Carla"
 	if call.Entities["who"] == "pair" {
 		return actions.Approval{Required: true, Approvers: []string{ben, carla}, Quorum: 2, Within: 30 * time.Second}, nil
@@ -38,16 +50,22 @@ type bill struct {
 	Bill string `json:"bill"`
 }
 
-// pay adds a line to a ledger each time that it runs.
-func pay(_ context.Context, _ *actions.Turn, in bill) (actions.Result, error) {
+type work struct {
+	For string `json:"for"`
+}
+
+func pay(_ context.Context, _ *actions.Turn, in bill) (actions.Result, error) { return enter(in.Bill) }
+
+// enter adds a line to a ledger.
+func enter(line string) (actions.Result, error) {
 	ledger, err := os.OpenFile(os.Getenv("LEDGER"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return actions.Result{}, err
 	}
-	_, err = ledger.WriteString(in.Bill + "\n")
+	_, err = ledger.WriteString(line + "\n")
 	if err != nil {
 		return actions.Result{}, err
 	}
 	time.Sleep(200 * time.Millisecond) // in which processes may be killed
-	return actions.Text("Paid."), ledger.Close()
+	return actions.Text("Done."), ledger.Close()
 }
