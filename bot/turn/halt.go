@@ -156,7 +156,7 @@ func Unfinished(ctx context.Context, t *Turn) (all []*Waiting, err error) {
 	here := t.Activity
 	err = eachRecord(ctx, t, conversationKey(t), "", func(rec *Record, asked *activity.Activity) {
 		same := asked.Type == activity.Message && asked.From.ID == here.From.ID && asked.Conversation.ID == here.Conversation.ID
-		later := rec.Own == "" && rec.Accepted.After(t.rec.Accepted) // work of its own is of an earlier message
+		later := rec.Own == "" && rec.Accepted.After(t.rec.Accepted) // what a turn leaves to do beside it may begin meanwhile
 		if !same || rec.Notice != nil || rec.Stateless || later {
 			return
 		}
