@@ -692,7 +692,6 @@ func (r *Registry) Clicks() (clicks, refreshes []*Action) {
 	return slices.Clone(r.clicks), slices.Clone(r.refreshes)
 }
 
-// newClick makes an action for a verb.
 func newClick[In any](r *Registry, verb string, fn func(context.Context, *Turn, In) (Result, error)) *Action {
 	a, err := newAction(r, verb, fn)
 	named := func(other *Action) bool { return other.Name == verb }
@@ -763,8 +762,7 @@ func AddSchema(r *Registry, name, description string, schema *jsonschema.Schema,
 	return a, nil
 }
 
-// hostTag marks the fields that the bot fills in itself.
-const hostTag = "host"
+const hostTag = "host" // marks the fields that the bot fills in itself
 
 // provider computes a host value for a call.
 type provider struct {
@@ -902,11 +900,9 @@ func (a *Action) Bound(ctx context.Context, turn *Turn) (map[string]json.RawMess
 	return bound, nil
 }
 
-// builtIns are the host values that every registry has.
-var builtIns = []string{"user", "conversation", "turn", "attempt"}
+var builtIns = []string{"user", "conversation", "turn", "attempt"} // the host values that every registry has
 
-// maxRegistryBytes limits the size of an actions file.
-const maxRegistryBytes = 4 << 20
+const maxRegistryBytes = 4 << 20 // limits the size of an actions file
 
 // declared is one entry of an actions.json in Teams AI format (name, description, parameters), with
 // Planbot's additions.

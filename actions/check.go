@@ -244,8 +244,7 @@ type checker struct {
 	parts  int        // parts of schemas followed so far, to stop cycles
 }
 
-// maxParts limits the references and alternatives that one check follows.
-const maxParts = 1000
+const maxParts = 1000 // limits the references and alternatives that one check follows
 
 // fit returns a copy of value, converted where nothing is lost, without nulls that mean absent, and
 // with defaults. It does not say whether the value fits. at is the place of value in the entities.

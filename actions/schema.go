@@ -61,7 +61,8 @@ func returnsFor[Out any]() (*jsonschema.Schema, error) {
 // annotate adds the title, enum, labels, limits and default tags of struct t to its schema.
 func annotate(schema *jsonschema.Schema, t reflect.Type) error {
 	for field := range fields(t) {
-		if err := annotateField(schema, nameOf(field), field); err != nil {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if err := annotateField(schema, cmp.Or(name, field.Name), field); err != nil {
 			return fmt.Errorf("field %s: %w", field.Name, err)
 		}
 	}
@@ -330,12 +331,6 @@ func readsJSON(t reflect.Type) bool {
 
 func reads[I any](t reflect.Type) bool {
 	return t.Kind() != reflect.Interface && t.Kind() != reflect.Pointer && reflect.PointerTo(t).Implements(reflect.TypeFor[I]())
-}
-
-// nameOf is the name of a field in JSON.
-func nameOf(field reflect.StructField) string {
-	name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-	return cmp.Or(name, field.Name)
 }
 
 // codec decodes entities into the Go types of actions.

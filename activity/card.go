@@ -225,8 +225,7 @@ func breakForms(text string) string {
 	return s.String()
 }
 
-// maxRefreshed is how many people a card may name whose clients refresh it.
-const maxRefreshed = 60
+const maxRefreshed = 60 // how many people a card may name whose clients refresh it
 
 // TextBlock is a text with the little Markdown that cards support. Show what people or models wrote
 // in a [RichText] instead: it ignores Markdown. Empty Size, Weight and Color are the client's

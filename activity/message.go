@@ -528,7 +528,6 @@ func (a *Activity) fitOthers(channelData map[string]jsontext.Value) {
 	}
 }
 
-// unquote removes the quotations.
 func (a *Activity) unquote() {
 	a.Text = a.unquoted()
 	a.Entities = slices.DeleteFunc(a.Entities, func(e jsontext.Value) bool { return isEntity(e, quoteEntity) })
@@ -565,8 +564,7 @@ func (r *rootEntity) fit(text string) bool {
 	return len(r.Additional) > 0 || r.Usage != nil || len(r.Citations) > 0 || len(r.Extra) > 0
 }
 
-// ownLabel is the @id of a label in the bot's own words.
-const ownLabel = "sensitivity"
+const ownLabel = "sensitivity" // the @id of a label in the bot's own words
 
 // fit returns the label as Teams takes it, or nil if it says nothing.
 func (u *usageInfo) fit() *usageInfo {

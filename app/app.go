@@ -232,7 +232,6 @@ func (b *Bot) tryWiring(ctx context.Context) (err error) {
 // noPlanner plans nothing.
 type noPlanner struct{ turn.Planner }
 
-// describeCommands returns Texts with the manifest's descriptions of commands.
 func (b *Bot) describeCommands() map[string]map[string]string {
 	all, english := maps.Clone(b.Texts), map[string]string{}
 	for _, c := range b.Manifest.Commands {
@@ -524,7 +523,6 @@ func (p *program) openStore(ctx context.Context) (err error) {
 	return nil
 }
 
-// openRunning opens the store of the running bots.
 func (p *program) openRunning(ctx context.Context) error {
 	if err := cli.Check(p.Settings); err != nil {
 		return err
@@ -552,7 +550,6 @@ func (p *program) openInbox(store *state.Store) (*inbox.Inbox, error) {
 	return in, err
 }
 
-// dialDataDir connects to the server of a data folder.
 func dialDataDir(ctx context.Context, folder string) (net.Conn, error) {
 	var dialer net.Dialer
 	return dialer.DialContext(ctx, "unix", filepath.Join(folder, settings.DataSocket))
@@ -747,8 +744,7 @@ func (p *program) streams() bool {
 	return p.Stream == "true" || p.Stream != "false" && p.AppID == ""
 }
 
-// version is set at link time; otherwise the build info decides.
-var version string
+var version string // set at link time; otherwise the build info decides
 
 // Version returns the version of the program, such as v1.2.0 or devel.
 func Version() string {

@@ -32,7 +32,6 @@ type commands struct {
 	Version     versionCmd     `help:"Print the version."`
 }
 
-// commandsOf returns the command line for that bot.
 func commandsOf(own *Bot) *commands {
 	var c commands
 	c.Serve.own = own
@@ -198,11 +197,9 @@ func (c chatCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams
 const (
 	// gcPercent lets a small heap grow to five times its live size: turns leave little behind, and
 	// collecting it often costs more than the memory.
-	gcPercent = 400
-	// ampleMemory is what the Go runtime may use before garbage is collected more often.
-	ampleMemory = 64 << 20
-	// otherMemory is roughly what the runtime needs beside heap and stacks.
-	otherMemory = 8 << 20
+	gcPercent   = 400
+	ampleMemory = 64 << 20 // what the Go runtime may use before garbage is collected more often
+	otherMemory = 8 << 20  // roughly what the runtime needs beside heap and stacks
 )
 
 // tuneGC lets the heap grow fast while it is small, and slowly when it is large: with hundreds of

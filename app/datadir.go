@@ -24,12 +24,9 @@ import (
 )
 
 const (
-	// dataDirStart limits how long the server may take to load its data.
-	dataDirStart = time.Minute
-	// dataDirStop limits how long it may take to write everything and end.
-	dataDirStop = 10 * time.Second
-	// dataDirPoll is how often a starting server is asked whether it is ready.
-	dataDirPoll = 20 * time.Millisecond
+	dataDirStart = time.Minute           // limits how long the server may take to load its data
+	dataDirStop  = 10 * time.Second      // limits how long it may take to write everything and end
+	dataDirPoll  = 20 * time.Millisecond // how often a starting server is asked whether it is ready
 )
 
 // dataDir is a folder in which a redis-server or valkey-server of the bot's own keeps state. The

@@ -37,8 +37,7 @@ type doctorCmd struct {
 	own  *Bot
 }
 
-// probeTimeout limits one check.
-const probeTimeout = 5 * time.Second
+const probeTimeout = 5 * time.Second // limits one check
 
 // Run prints the checks and fails if the bot would not work.
 func (d doctorCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
@@ -122,8 +121,7 @@ var (
 	bearer   = regexp.MustCompile(`eyJ[A-Za-z0-9_.-]{8,}`)
 )
 
-// leastSecret is the length of the shortest secret that is removed: shorter ones occur in words.
-const leastSecret = 4
+const leastSecret = 4 // the length of the shortest secret that is removed: shorter ones occur in words
 
 // examine runs all probes at once and returns their checks in the same order. It removes secrets,
 // and passwords in URLs, that library errors may contain.
@@ -250,7 +248,6 @@ func sources(given []settings.Given) (text string) {
 	return text
 }
 
-// checkAddress tries to listen.
 func checkAddress(ctx context.Context, addr string) check {
 	listener, err := local.Listen(ctx, addr, "BOT_ADDR, PORT")
 	switch {

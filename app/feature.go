@@ -332,7 +332,6 @@ func Settings(b Bot, features ...Feature) *settings.Settings {
 	return settingsOf(b)
 }
 
-// settingsOf are the settings of a bot with its features.
 func settingsOf(b Bot) *settings.Settings {
 	s := &settings.Settings{Bot: settings.BotOf(b), Unread: unread()}
 	for i, f := range b.features {

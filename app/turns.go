@@ -30,10 +30,8 @@ type turnsCmd struct {
 	Drop  turnsDropCmd  `help:"Forget dead letters for good, or with --old what an older version left."`
 }
 
-// turnsPatience is how long whoever looks at turns waits for an unreachable Redis.
-const turnsPatience = 3 * time.Second
+const turnsPatience = 3 * time.Second // how long whoever looks at turns waits for an unreachable Redis
 
-// withInbox opens the inbox of the running bots.
 func withInbox(ctx context.Context, s *settings.Settings, std *cli.Streams, use func(*inbox.Inbox) error) error {
 	return withStore(ctx, s, std, func(p *program) error {
 		in, err := p.openInbox(p.store)
@@ -44,7 +42,6 @@ func withInbox(ctx context.Context, s *settings.Settings, std *cli.Streams, use 
 	})
 }
 
-// withStore opens the store of the running bots.
 func withStore(ctx context.Context, s *settings.Settings, std *cli.Streams, use func(*program) error) error {
 	p := &program{Settings: s, log: cli.Logger(std.Err, s, zerolog.WarnLevel)}
 	defer p.close()
@@ -98,7 +95,6 @@ type turnsShowCmd struct {
 	Content bool   `help:"also what people and models wrote: the text that came in, and the plan with all values"`
 }
 
-// Run prints one turn.
 func (c turnsShowCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
 	return withInbox(ctx, s, std, func(in *inbox.Inbox) error {
 		found, err := turnview.FindDead(ctx, in, []string{c.Turn})
@@ -142,7 +138,6 @@ func eachTurn(out io.Writer, turns []inbox.Waiting, said string, do func(inbox.W
 
 type turnsRetryCmd struct{ turnsNamed }
 
-// Run puts the turns back in their queues.
 func (c turnsRetryCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
 	return withInbox(ctx, s, std, func(in *inbox.Inbox) error {
 		dead, missing := c.find(ctx, in)
@@ -157,7 +152,6 @@ type turnsDropCmd struct {
 	Yes bool `short:"y" help:"do not ask; needed where nobody can be asked"`
 }
 
-// Run deletes the turns.
 func (c turnsDropCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
 	return withInbox(ctx, s, std, func(in *inbox.Inbox) error {
 		if c.Old {
@@ -180,7 +174,6 @@ func (c turnsDropCmd) Run(ctx context.Context, s *settings.Settings, std *cli.St
 	})
 }
 
-// dropOld deletes what an older version left.
 func (c turnsDropCmd) dropOld(ctx context.Context, std *cli.Streams, in *inbox.Inbox) error {
 	n, err := in.Old(ctx)
 	if err != nil {
@@ -217,14 +210,12 @@ type turnsFindCmd struct {
 	JSON bool     `name:"json" help:"print JSON"`
 }
 
-// Help explains the outcome.
 func (turnsFindCmd) Help() string {
 	return "Bots write this down while BOT_TURNS_KEEP is set, and delete it after that time or when the person says /forget. " +
 		"OUTCOME is ok, failed, waiting or dead_letter, with the kind of failure or what the turn waits for. " +
 		"Nothing that people or models wrote is kept."
 }
 
-// Run prints the head of a turn.
 func (c turnsFindCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
 	id, err := turnview.ID(strings.Join(c.Turn, " "))
 	if err != nil {

@@ -804,8 +804,7 @@ func (b *Bot) rated(ctx context.Context, t *Turn, value any) (InvokeResponse, er
 	return InvokeResponse{}, b.routes.feedback(ctx, t, f)
 }
 
-// uploadStep is what OneDrive wants the parts of a file to be a multiple of, in bytes.
-const uploadStep = 327_680
+const uploadStep = 327_680 // what OneDrive wants the parts of a file to be a multiple of, in bytes
 
 // Limits on shutdown.
 const (

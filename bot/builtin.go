@@ -53,13 +53,15 @@ func (b *builtins) routes() []route {
 		{func(t *Turn) bool { _, ok := b.own.submittedClick(t); return ok }, b.own.clickedSubmitted},
 		{(*Turn).IsSubmit, submitted},
 		{func(t *Turn) bool { return !b.cfg.AsksNobody && isCommand(approvalsCommand)(t) }, approvals.Inbox},
-		{func(t *Turn) bool { return !b.cfg.AsksNobody && begins(approvals.DelegateCommand)(t) }, b.delegate},
+		{func(t *Turn) bool { return !b.cfg.AsksNobody && begins(approvals.DelegateCommand)(t) }, func(ctx context.Context, t *Turn) error {
+			return approvals.Delegate(ctx, t, b.cfg.Store)
+		}},
 		{begins(approveCommand), undecided}, // with an id they decide, before any route
 		{begins(rejectCommand), undecided},
-		{b.isSkillCommand, b.skill},
+		{func(t *Turn) bool { return b.cfg.Skills != nil && begins(skillCommand)(t) }, b.skill},
 		{isCommand(""), b.help}, // a mention of the bot and nothing else
 		{func(t *Turn) bool { return t.IsMessage() && command().MatchString(t.Text) }, b.unknown},
-		{(*Turn).IsMessage, nil},                                                                               // planned
+		{(*Turn).IsMessage, nil}, // planned
 		{func(t *Turn) bool { return t.Activity.Amends() }, func(context.Context, *Turn) error { return nil }}, // the history follows
 	}
 }
@@ -116,8 +118,7 @@ func (b *builtins) welcome(ctx context.Context, t *Turn) error {
 	return t.Send(ctx, m)
 }
 
-// maxExamples limits the suggestions that come from actions, and those in Teams.
-const maxExamples = 3
+const maxExamples = 3 // limits the suggestions that come from actions, and those in Teams
 
 // examples are sentences to start with: those of the config, or else of actions that need no values.
 func (b *builtins) examples(t *Turn) []string {
@@ -198,7 +199,6 @@ func (b *builtins) unknown(ctx context.Context, t *Turn) error {
 	return t.Tell(ctx, said+"\n"+b.commandList(t))
 }
 
-// commandList lists the commands.
 func (b *builtins) commandList(t *Turn) string {
 	listed := slices.DeleteFunc([]listedCommand{
 		{stop.Command, "stops what I'm doing for you"},
@@ -244,7 +244,6 @@ func (b *builtins) commandList(t *Turn) string {
 	return s.String()
 }
 
-// helpCard shows the help, with buttons that say an example for the person.
 func (b *builtins) helpCard(t *Turn, text string) activity.Card {
 	card := activity.Card{Fallback: text, Body: []any{activity.TextBlock{Text: text}}}
 	for _, say := range b.examples(t) {
@@ -308,11 +307,6 @@ func (b *builtins) asks() bool {
 	return needs && !b.cfg.AsksNobody
 }
 
-// delegate lets somebody else decide the person's approvals.
-func (b *builtins) delegate(ctx context.Context, t *Turn) error {
-	return approvals.Delegate(ctx, t, b.cfg.Store)
-}
-
 // undecided handles a decision that does not say about what.
 func undecided(ctx context.Context, t *Turn) error {
 	return t.Tell(ctx, t.Translate("I did nothing. Say %s or %s, with the id from my question.", "**"+approveCommand+" ID**", "**"+rejectCommand+" ID**"))
@@ -336,7 +330,6 @@ func (b *builtins) signsIn() bool { return len(b.cfg.Actions.Connections()) > 0 
 
 func (b *builtins) isSignOut(t *Turn) bool { return isCommand(signOutCommand)(t) && b.signsIn() }
 
-// signOut signs the person out of what actions signed them in to.
 func (b *builtins) signOut(ctx context.Context, t *Turn) error {
 	if err := b.signIn.Out(ctx, t); err != nil {
 		zerolog.Ctx(ctx).Error().Err(err).Msg("the person could not be signed out")
@@ -356,8 +349,7 @@ func (b *builtins) unlessOff(command string, h Handler) Handler {
 	}
 }
 
-// memoryCommand is there with [Config.Memory].
-const memoryCommand = "/memory"
+const memoryCommand = "/memory" // there with [Config.Memory]
 
 // memories shows what is remembered about the person, or forgets some of it.
 func (b *builtins) memories(ctx context.Context, t *Turn) error {
@@ -366,11 +358,6 @@ func (b *builtins) memories(ctx context.Context, t *Turn) error {
 }
 
 const skillCommand = "/skill"
-
-// isSkillCommand matches /skill, alone or followed by words.
-func (b *builtins) isSkillCommand(t *Turn) bool {
-	return begins(skillCommand)(t) && b.cfg.Skills != nil
-}
 
 // skill runs a person's /skill command. If the skill still has work to do, the planner plans for
 // it.

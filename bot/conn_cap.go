@@ -29,10 +29,8 @@ type connCap struct {
 }
 
 const (
-	// leastQuiet is how long a connection may always be quiet.
-	leastQuiet = 250 * time.Millisecond
-	// roomPause is the time between two looks for a connection that may be closed.
-	roomPause = 10 * time.Millisecond
+	leastQuiet = 250 * time.Millisecond // how long a connection may always be quiet
+	roomPause  = 10 * time.Millisecond  // the time between two looks for a connection that may be closed
 )
 
 type conn struct {

@@ -109,9 +109,8 @@ type invokeRoute struct {
 	card   bool // a click on a card, whose faults have a form of their own
 	// beside is the queue beside the conversation's in which the turn runs, without state. "": it runs
 	// in the conversation's.
-	beside string
-	// anonymous invokes have no person: they skip the access list and have no state.
-	anonymous bool
+	beside    string
+	anonymous bool // invokes have no person: they skip the access list and have no state
 	quiet     bool // nobody is told of a failure
 	button    bool // see [teams.Invoke].Button
 	continues bool // see [teams.Invoke].Continues
@@ -123,7 +122,6 @@ type invokeRoute struct {
 	same func(a *activity.Activity) (id string, lasting bool)
 }
 
-// teamsRoute is the route of an invoke of package teams.
 func teamsRoute(b *Bot, in teams.Invoke) invokeRoute {
 	r := invokeRoute{
 		mode: in.Mode, anonymous: in.Anonymous, quiet: in.Quiet, button: in.Button, continues: in.Continues, say: in.Say, same: in.Same,
@@ -225,7 +223,6 @@ func (r invokeRoute) duplicates(a *activity.Activity, code string) []inbox.Dupli
 	return []inbox.Duplicate{d}
 }
 
-// sentence answers with a sentence for the person.
 func (r invokeRoute) sentence(text string) (turn.Answer, error) {
 	return InvokeResponse{Body: r.say(text)}.answer()
 }
@@ -251,7 +248,6 @@ func AddInvoke[In, Out any](b *Bot, name string, h func(ctx context.Context, t *
 	})
 }
 
-// valueOf decodes the value of an invoke.
 func valueOf[In any](a *activity.Activity) (any, *InvokeError) {
 	var in In
 	if _, ignored := any(in).(struct{}); ignored {
@@ -271,7 +267,6 @@ func valueOf[In any](a *activity.Activity) (any, *InvokeError) {
 	return in, nil
 }
 
-// value decodes the value of an invoke.
 func (r invokeRoute) value(a *activity.Activity) (value any, fault *InvokeError) {
 	if r.read == nil {
 		return nil, nil
@@ -420,7 +415,6 @@ func (c CardAnswer) body() cardBody {
 
 func sayOnCard(text string) any { return CardAnswer{Message: text}.body() }
 
-// cardFault answers a click with an error.
 func cardFault(e *InvokeError) turn.Answer {
 	body := cardBody{http.StatusInternalServerError, cardError, faultBody{e.Code, e.Message}}
 	switch {
@@ -453,8 +447,7 @@ type cardRoute struct {
 	refresh bool
 }
 
-// automatic is the Trigger of a refresh that nobody clicked for.
-const automatic = "automatic"
+const automatic = "automatic" // the Trigger of a refresh that nobody clicked for
 
 // click is a click and its handler.
 type click struct {
@@ -634,10 +627,8 @@ func actionClick(a *actions.Action) cardHandler {
 }
 
 const (
-	// feedbackInvoke is the invoke with which Teams delivers feedback on a message.
-	feedbackInvoke = "message/submitAction"
-	// cardInvoke is the invoke of a click on an Action.Execute.
-	cardInvoke = "adaptiveCard/action"
+	feedbackInvoke = "message/submitAction" // the invoke with which Teams delivers feedback on a message
+	cardInvoke     = "adaptiveCard/action"  // the invoke of a click on an Action.Execute
 
 	liked    = "like"
 	disliked = "dislike"
@@ -655,7 +646,6 @@ type Feedback struct {
 	MessageID string
 }
 
-// readFeedback decodes the invoke.
 func readFeedback(a *activity.Activity) (any, *InvokeError) {
 	var value struct {
 		Name  string `json:"actionName"`
@@ -708,8 +698,7 @@ func (f *Feedback) readForm(feedback jsontext.Value) bool {
 	return true
 }
 
-// fileInvoke is the invoke of a person's answer to a file that the bot offered.
-const fileInvoke = "fileConsent/invoke"
+const fileInvoke = "fileConsent/invoke" // the invoke of a person's answer to a file that the bot offered
 
 // fileAnswered acts on it. The answer must be empty.
 func fileAnswered(ctx context.Context, t *Turn, value any) (InvokeResponse, error) {
@@ -721,8 +710,7 @@ func fileAnswered(ctx context.Context, t *Turn, value any) (InvokeResponse, erro
 const (
 	refreshBurst = 3
 	refreshEvery = 5 * time.Second
-	// refreshKept is how long, and maxRefreshes of how many views, the last answer is kept.
-	refreshKept  = time.Minute
+	refreshKept  = time.Minute // how long, and maxRefreshes of how many views, the last answer is kept
 	maxRefreshes = 1000
 	maxRefresh   = 32 << 10 // bytes of an answer that is kept
 )
@@ -768,7 +756,6 @@ func (v *views) last(id string) (answer turn.Answer, ok bool) {
 	return one.answer, true
 }
 
-// keep remembers an answer.
 func (v *views) keep(id string, answer turn.Answer) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -191,7 +191,6 @@ func begins(command string) func(t *Turn) bool {
 	return func(t *Turn) bool { _, ok := commandWords(t, command); return ok }
 }
 
-// commandWords returns what follows a command in a message.
 func commandWords(t *Turn, command string) (words string, ok bool) {
 	if !t.IsMessage() || len(t.Text) < len(command) || !strings.EqualFold(t.Text[:len(command)], command) {
 		return "", false

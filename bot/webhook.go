@@ -32,8 +32,7 @@ import (
 	"github.com/planbot-go/planbot/state/inbox"
 )
 
-// maxBodyBytes is the largest body that the bot reads.
-const maxBodyBytes = 1 << 20
+const maxBodyBytes = 1 << 20 // the largest body that the bot reads
 
 // ServeHTTP takes one activity. It answers 200 once the activity is saved in the inbox, and works
 // on it after that. An invoke and an activity that expects replies are answered with their result.
@@ -356,7 +355,6 @@ func (b *Bot) unread(t *Turn) bool {
 	return route.say != nil && time.Since(t.Accepted()) > b.answerWithin(route)-savedWithin
 }
 
-// ignores reports whether the bot ignores the activity.
 func (b *Bot) ignores(t *Turn, log *zerolog.Logger) bool {
 	a, reason := t.Activity, ""
 	switch {
@@ -462,7 +460,6 @@ func nobodyAnswers(a *activity.Activity) turn.Answer {
 	return turn.Answer{}
 }
 
-// write answers a request.
 func write(w http.ResponseWriter, a turn.Answer) {
 	if a.Status == http.StatusNoContent || a.Status == http.StatusNotModified { // these have no body
 		a.Body = nil
@@ -478,8 +475,7 @@ const (
 	// expectRepliesWithin is how long expectReplies waits for its turn's replies: the caller gives
 	// up after 15 s.
 	expectRepliesWithin = 14 * time.Second
-	// invokeWithin is how long an invoke waits for its turn if no other answer fits.
-	invokeWithin = 10 * time.Second
+	invokeWithin        = 10 * time.Second // how long an invoke waits for its turn if no other answer fits
 	// toldWithin is how long all others wait. Then the person is told why there is no answer yet.
 	toldWithin = 4 * time.Second
 	// savedWithin is how long an answer may take from its handler to the request that waits for it. What may
@@ -544,8 +540,7 @@ func (b *Bot) clickAnswered(ctx context.Context, ticket *turn.Ticket, click, id 
 	}
 }
 
-// retryAfter is when to send again what the bot could not take.
-const retryAfter = 2 * time.Second
+const retryAfter = 2 * time.Second // when to send again what the bot could not take
 
 var (
 	errBusy  = errors.New("too many requests are at work")
@@ -609,7 +604,6 @@ func asStatus(err error) error {
 	return &StatusError{Status: http.StatusUnauthorized, Err: err}
 }
 
-// answerRefused answers a refused request, and logs why.
 func (b *Bot) answerRefused(w http.ResponseWriter, r *http.Request, err error) {
 	status := &StatusError{Status: http.StatusInternalServerError, Err: err}
 	switch {
@@ -662,8 +656,7 @@ func (b *Bot) logRefusal(r *http.Request, status *StatusError) {
 // saw an answer to the first.
 const sameClick = time.Minute
 
-// sameExchange is how long the clients of a person may repeat a silent sign-in.
-const sameExchange = 10 * time.Minute
+const sameExchange = 10 * time.Minute // how long the clients of a person may repeat a silent sign-in
 
 // delivery is what a request brought, for its answer: the turn may change its activity once it has started.
 type delivery struct {

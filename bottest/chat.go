@@ -240,7 +240,6 @@ func (c *Chat) channelData() map[string]any {
 	return data
 }
 
-// userID is the account of a person.
 func userID(person string) string {
 	if strings.HasPrefix(person, "29:") || person == botID {
 		return person
@@ -291,7 +290,6 @@ func (c *Chat) post(full map[string]any, remark string) *Delivery {
 	return d
 }
 
-// describe describes an activity in one line.
 func describe(a map[string]any) string {
 	text, _ := a["text"].(string)
 	if a["type"] == "message" && text != "" {

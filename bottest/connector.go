@@ -105,7 +105,6 @@ func (s Sent) Message() bool {
 	return s.Method == http.MethodPost && s.Activity.Type == activity.Message && s.Status < http.StatusBadRequest
 }
 
-// line describes it in one line.
 func (s Sent) line() string {
 	text := s.Activity.Text
 	for _, a := range s.Activity.Attachments {

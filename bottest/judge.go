@@ -329,7 +329,6 @@ func shows(card, text string) (yes bool) {
 	return yes || text == ""
 }
 
-// sendings checks that the connector was asked for all scripted answers.
 func (v *verdict) sendings(e *scene) {
 	if unused := len(e.Expect.Connector) - e.sendings; unused > 0 {
 		v.fault("connector", "%d of the answers were not asked for", unused)

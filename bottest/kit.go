@@ -59,8 +59,7 @@ import (
 	"github.com/planbot-go/planbot/state/inbox"
 )
 
-// botID is the bot's account in every conversation.
-const botID = "28:bot"
+const botID = "28:bot" // the bot's account in every conversation
 
 // Config says which bot to test. Either New or, for a bot with nothing else, Actions is required;
 // the zero value of every other field is a working default.
@@ -215,7 +214,7 @@ func New(t testing.TB, cfg Config) *Kit {
 	k.Model.URL = k.serve(mux) + "/v1"
 	k.Connector = newConnector(t, &k.story)
 	k.Connector.URL = k.serve(k.Connector.handler()) + "/"
-	k.Tokens = newTokenService()
+	k.Tokens = &TokenService{decide: func(TokenCall) Answer { return Answer{} }, tokens: map[string]string{}, codes: map[string]string{}}
 	k.Tokens.URL = k.serve(k.Tokens)
 	k.openRedis()
 	t.Cleanup(k.close) // runs after the cleanups registered below
@@ -260,7 +259,6 @@ func (k *Kit) openRedis() {
 	k.t.Cleanup(k.queue.Close)
 }
 
-// openStore opens Redis for one process.
 func (k *Kit) openStore(dial pipe.Dialer) (*state.Store, error) {
 	cfg := state.Config{Dial: dial}
 	if k.cfg.Bubble {
@@ -482,7 +480,6 @@ func (k *Kit) load(key state.Key) *state.Scope {
 	return scopes[0]
 }
 
-// newBot makes the bot that the config describes.
 func (c Config) newBot(ctx context.Context, parts Parts) (*bot.Bot, error) {
 	if c.New != nil {
 		return c.New(ctx, parts)
@@ -502,7 +499,6 @@ func (c Config) newBot(ctx context.Context, parts Parts) (*bot.Bot, error) {
 	return bot.New(cfg)
 }
 
-// log returns the bot's logger.
 func (k *Kit) log() zerolog.Logger {
 	out := []io.Writer{&zerolog.FilteredLevelWriter{Writer: zerolog.LevelWriterAdapter{Writer: &k.story}, Level: zerolog.WarnLevel}}
 	if k.cfg.Log != nil {
@@ -511,7 +507,6 @@ func (k *Kit) log() zerolog.Logger {
 	return zerolog.New(zerolog.MultiLevelWriter(out...)).Level(zerolog.DebugLevel)
 }
 
-// begin starts process i.
 func (k *Kit) begin(i int) {
 	k.t.Helper()
 	p := newProcess(k, i+1)
@@ -545,8 +540,7 @@ func (k *Kit) alive() bool {
 	return slices.ContainsFunc(k.all(), func(p *process) bool { return p != nil && !p.dead.Load() })
 }
 
-// moment gives turns that have already sent their messages time to end.
-const moment = 500 * time.Millisecond
+const moment = 500 * time.Millisecond // gives turns that have already sent their messages time to end
 
 // Restart kills all processes of the bot as SIGKILL does and starts them again. Their memory is
 // lost; Redis stays. In real time, turns that are about to end first get a moment to do so.

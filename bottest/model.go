@@ -115,7 +115,6 @@ func (m *Model) left() int {
 	return len(m.script)
 }
 
-// complete answers one call.
 func (m *Model) complete(w http.ResponseWriter, r *http.Request) {
 	wire, err := fakemodel.Read(r.Body)
 	if err != nil {

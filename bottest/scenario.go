@@ -147,7 +147,6 @@ type run struct {
 	answered map[string]Answer // by what the model was asked, of a process that may ask again; nil: none may
 }
 
-// play runs all steps and returns the story.
 func play(rec *recorder, s *record.Scenario, cfg Config) (story string) {
 	r := &run{recorder: rec, s: s, cfg: cfg, chats: map[string]*Chat{}, scripts: map[string]record.Action{}, decided: map[string]bool{}, replaced: map[string]string{}}
 	r.stage.Store(&stage{run: r})
@@ -211,7 +210,6 @@ func (r *run) alive() (n int) {
 	return n
 }
 
-// events returns the events of all steps.
 func (r *run) events() (all []*record.Event) {
 	for i := range r.s.Steps {
 		for _, d := range r.s.Steps[i].Deliveries() {
@@ -221,7 +219,6 @@ func (r *run) events() (all []*record.Event) {
 	return all
 }
 
-// newBot makes the bot for one process.
 func (r *run) newBot(ctx context.Context, parts Parts) (*bot.Bot, error) {
 	cfg, o := r.cfg, r.s.Options
 	if cfg.Scripted {
@@ -304,7 +301,6 @@ func (r *run) seed() {
 	}
 }
 
-// set stores values under their names.
 func set(scope *state.Scope, values map[string]any) {
 	for name, value := range values {
 		*state.At[jsontext.Value](scope, name) = jsontext.Value(plainjson.Text(value))
@@ -338,7 +334,6 @@ func (r *run) first(conversation string) *record.Event {
 	return events[slices.IndexFunc(events, func(e *record.Event) bool { return e.Conversation == conversation })]
 }
 
-// scopes are the stored state of the event's conversation and person, and of the whole bot.
 func (r *run) scopes(of *record.Event) [3]*state.Scope {
 	return [3]*state.Scope{r.kit.load(conversationKey(of.Conversation)), r.kit.load(userKey(of.From)), r.kit.load(state.BotKey())}
 }
@@ -376,7 +371,6 @@ func (r *run) value(scope *state.Scope, name string) string {
 	return string(raw)
 }
 
-// lists returns the lists of the conversation.
 func (r *run) lists(conversation string) map[string][]string {
 	found := map[string][]string{}
 	first := r.first(conversation) // in a personal chat the lists belong to the first person who speaks
@@ -422,7 +416,6 @@ func (r *run) perform(step *record.Step) {
 // dead process, whose turns belong to later steps.
 const afterCrash = 2 * time.Second
 
-// deliver delivers the event.
 func (r *run) deliver(e *delivery) {
 	if e.Event.Redis == "down" {
 		r.kit.StopRedis()
@@ -611,7 +604,6 @@ func fitsButton(values, data map[string]any, inputs []string) bool {
 	return true
 }
 
-// inputsOf are the ids of the inputs of a card.
 func inputsOf(card string) (ids []string) {
 	var tree any
 	_ = json.Unmarshal([]byte(card), &tree) // otherwise it has none
@@ -763,7 +755,6 @@ type scene struct {
 	sendings   int    // of the connector, used so far
 }
 
-// place names the deliveries.
 func (e *scene) place() string {
 	var places []string
 	for _, d := range e.deliveries {
@@ -882,7 +873,6 @@ func seconds(n *float64) time.Duration {
 
 var botMention = regexp.MustCompile(`<at>[^<>]*Bot</at>`)
 
-// prepare makes the scenes of a step.
 func (r *run) prepare(step *record.Step) *stage {
 	s := &stage{run: r, calls: len(r.calls()), asked: len(r.kit.Model.Calls()), sent: len(r.kit.Connector.Sent()), kept: map[string]snapshot{}}
 	s.whole = &scene{Step: &record.Step{}}
@@ -940,7 +930,6 @@ func (r *recorder) do(f func()) {
 	<-done
 }
 
-// Errorf records a failure.
 func (r *recorder) Errorf(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	text, _, _ = strings.Cut(text, "\n\nwhat happened:") // shown once, after all failures
@@ -958,7 +947,6 @@ func (r *recorder) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// Failed reports whether there was a failure.
 func (r *recorder) Failed() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -1034,7 +1022,6 @@ func (r *run) scriptOf(of turnid.Of, key, name string, entities map[string]any) 
 	return record.Action{}, false
 }
 
-// resultOf is the result of a scripted action.
 func resultOf(a *record.Action) actions.Result {
 	switch {
 	case a.Error != nil:

@@ -68,11 +68,9 @@ func (s *story) warned() string {
 	return s.warnings.String()
 }
 
-// maxLine limits the shown part of a line.
-const maxLine = 400
+const maxLine = 400 // limits the shown part of a line
 
-// typing is how a typing indicator is described.
-const typing = "(typing)"
+const typing = "(typing)" // how a typing indicator is described
 
 // tell returns the story as text: of one conversation; "": of all.
 func (s *story) tell(conversation string) string {

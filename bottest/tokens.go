@@ -42,10 +42,6 @@ func (c TokenCall) who() string {
 	return c.Query.Get("connectionName") + " of " + c.Query.Get("userId")
 }
 
-func newTokenService() *TokenService {
-	return &TokenService{decide: func(TokenCall) Answer { return Answer{} }, tokens: map[string]string{}, codes: map[string]string{}}
-}
-
 // Decides makes f decide how each call is answered: with Status, Body, Takes and CutOff. With the zero
 // Answer the service answers as it would. A call that f refuses changes nothing.
 func (s *TokenService) Decides(f func(TokenCall) Answer) {

@@ -20,12 +20,9 @@ import (
 )
 
 const (
-	// algorithm is the only one in the Bot Framework's metadata.
-	algorithm = "RS256"
-	// clockSkew is how far the clocks of the bot and the issuer may differ.
-	clockSkew = 5 * time.Minute
-	// maxTokenBytes is more than any channel's token needs; Microsoft's have about 1.2 KB.
-	maxTokenBytes = 16 << 10
+	algorithm     = "RS256"         // the only one in the Bot Framework's metadata
+	clockSkew     = 5 * time.Minute // how far the clocks of the bot and the issuer may differ
+	maxTokenBytes = 16 << 10        // more than any channel's token needs; Microsoft's have about 1.2 KB
 	// maxChannelBytes limits the channel name that one of the [Callers] may invent: together with
 	// the caller's id it must still be a valid id.
 	maxChannelBytes = 1 << 9
@@ -340,8 +337,7 @@ func (p *payload) check(appID string, at time.Time) error {
 	}
 }
 
-// maxAudience is how much of a foreign audience is logged.
-const maxAudience = 200
+const maxAudience = 200 // how much of a foreign audience is logged
 
 // isAudience reports whether a token with that audience is for the app. Microsoft issues tokens for the
 // app id alone and, for bots that are registered with Entra ID, for its two forms as an identifier URI.
@@ -418,7 +414,6 @@ type bearerClaims struct {
 	scoped, identity          bool // has scopes; has what only ID tokens have
 }
 
-// UnmarshalJSON reads the claims.
 func (c *bearerClaims) UnmarshalJSON(data []byte) error {
 	if err := c.payload.UnmarshalJSON(data); err != nil {
 		return err

@@ -242,7 +242,6 @@ func checkReach(u *url.URL, r reach) error {
 	return nil
 }
 
-// lists reports whether the operator listed the host.
 func (h *serviceHosts) lists(host, port string) bool {
 	return slices.ContainsFunc(h.listed, func(l listedHost) bool {
 		if host != l.host && !(l.below && strings.HasSuffix(host, "."+l.host)) {
@@ -331,7 +330,6 @@ func sameServiceURL(a, b string) bool {
 	return errA == nil && errB == nil && ua.String() == ub.String()
 }
 
-// target returns the URL's host and port.
 func target(u *url.URL) (host, port string) {
 	if port = u.Port(); port == "" && u.Scheme == "http" {
 		port = "80"

@@ -23,10 +23,8 @@ import (
 
 const (
 	fetchTimeout = 10 * time.Second
-	// keyTTL is how long keys are used before they are fetched again.
-	keyTTL = 24 * time.Hour
-	// fetchPause is the minimum time between two fetches after a failed one.
-	fetchPause = 2 * time.Second
+	keyTTL       = 24 * time.Hour  // how long keys are used before they are fetched again
+	fetchPause   = 2 * time.Second // the minimum time between two fetches after a failed one
 	// unknownPause is the minimum time between two successful fetches for an unknown key id:
 	// anybody can invent ids.
 	unknownPause = 5 * time.Minute

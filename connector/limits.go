@@ -15,8 +15,7 @@ const (
 	// maxLimitWait is the longest that a call waits to stay below the limits. A longer wait is up
 	// to the caller.
 	maxLimitWait = 30 * time.Second
-	// sweepPause is the time between two sweeps of unused limiters.
-	sweepPause = time.Minute
+	sweepPause   = time.Minute // the time between two sweeps of unused limiters
 )
 
 // limit is a token bucket: it never allows more than burst + rate * seconds.
@@ -161,7 +160,6 @@ func (l *limits) sweep(now time.Time) {
 	}
 }
 
-// sleep waits for d or the end of ctx.
 func sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil

@@ -29,17 +29,14 @@ import (
 )
 
 const (
-	// assertionLife is longer than a request takes, and too short to be worth stealing.
-	assertionLife = 10 * time.Minute
+	assertionLife = 10 * time.Minute // longer than a request takes, and too short to be worth stealing
 
 	tokenTimeout = 10 * time.Second
 	// tokenMargin is how long before expiry a token is renewed; a short-lived token is renewed at
 	// half its life.
-	tokenMargin = 5 * time.Minute
-	// tokenSpare is how much life a token must have left to be sent.
-	tokenSpare = 30 * time.Second
-	// defaultTokenLife is for endpoints that do not state a token's lifetime.
-	defaultTokenLife = 10 * time.Minute
+	tokenMargin      = 5 * time.Minute
+	tokenSpare       = 30 * time.Second // how much life a token must have left to be sent
+	defaultTokenLife = 10 * time.Minute // for endpoints that do not state a token's lifetime
 	// replacePause is the minimum time between two replacements of tokens that the connector
 	// refused.
 	replacePause = time.Minute
@@ -391,7 +388,6 @@ func newManagedIdentity(clientID string, rt http.RoundTripper) (func(ctx context
 	}, err
 }
 
-// federated returns the token in the file.
 func (c Credentials) federated() (string, error) {
 	raw, err := readProof(c.FederatedTokenFile)
 	if err != nil {

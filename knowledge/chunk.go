@@ -212,7 +212,6 @@ func (c *chunker) cutRows(b block) {
 	c.endRows(end)
 }
 
-// endRows ends a chunk of rows.
 func (c *chunker) endRows(end string) {
 	if c.text != "" {
 		c.text += end

@@ -60,8 +60,7 @@ func (f Files) Read(ctx context.Context, _ string, content []byte) (text []byte,
 	return json.Marshal(kept)
 }
 
-// errUnread is any other reason for which a file is not read.
-var errUnread = errors.New("the file cannot be read")
+var errUnread = errors.New("the file cannot be read") // any other reason for which a file is not read
 
 // forPerson is the reason as people are told.
 func (r refusal) forPerson() error {

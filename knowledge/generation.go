@@ -49,7 +49,6 @@ type document struct {
 	Chunks     int
 }
 
-// chunk is a chunk of a document of a generation.
 type chunk struct {
 	Document   int
 	Path, Text string
@@ -170,7 +169,6 @@ func (x *Index) blockKeys(generation string, from, to int) (keys []state.Key) {
 // errGone says that a block of a generation is gone, because another one was swapped in.
 var errGone = errors.New("a part of the index is gone")
 
-// load reads a generation.
 func (x *Index) load(ctx context.Context, m manifest) (*generation, error) {
 	g := &generation{manifest: m, words: &bm25.Index{}}
 	if m.Generation == "" {

@@ -59,18 +59,15 @@ func NewHelper(cfg HelperConfig) (*Helper, error) {
 }
 
 const (
-	// leastMemory is what a child needs to begin with: Go takes 64 MiB at a time.
-	leastMemory = 96 << 20
-	// maxAnswer is more than the JSON of a text that is taken.
-	maxAnswer = 32 << 20
+	leastMemory = 96 << 20 // what a child needs to begin with: Go takes 64 MiB at a time
+	maxAnswer   = 32 << 20 // more than the JSON of a text that is taken
 	// lookEvery is how long a child can exceed its memory where the system does not limit it.
 	lookEvery = 50 * time.Millisecond
 	// maxKilled is how many files that ended a child are remembered, and killedFor how long: whoever sends one
 	// a hundred times costs one child, and a busy machine is no verdict for ever.
-	maxKilled = 1000
-	killedFor = time.Minute
-	// exitMemory is the exit code of a child that found itself too large.
-	exitMemory = 3
+	maxKilled  = 1000
+	killedFor  = time.Minute
+	exitMemory = 3 // the exit code of a child that found itself too large
 )
 
 // killed is why and when a file ended a child.
@@ -160,7 +157,6 @@ func (h *Helper) read(ctx context.Context, name string, data []byte) (*read, err
 	return r, err
 }
 
-// run runs a child.
 func (h *Helper) run(outer context.Context, job helperJob, data []byte) (*read, error) {
 	runtime.LockOSThread() // Linux kills the child when this thread ends
 	defer runtime.UnlockOSThread()

@@ -54,8 +54,7 @@ func memoryOf(pid int) int64 {
 	return (resident - shared) * int64(os.Getpagesize())
 }
 
-// spareMemory is what a bot may need meanwhile.
-const spareMemory = 32 << 20
+const spareMemory = 32 << 20 // what a bot may need meanwhile
 
 // memoryLeft is how much memory the control groups of this process leave to others in them, if they limit
 // it. When there is none left, the kernel may kill all processes of a container.

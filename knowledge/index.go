@@ -332,8 +332,7 @@ func (x *Index) List(ctx context.Context) ([]Document, error) {
 	return all, nil
 }
 
-// maxNotTaken is how many files of a folder are kept in mind.
-const maxNotTaken = 100
+const maxNotTaken = 100 // how many files of a folder are kept in mind
 
 // refused are the files that were not taken when their folders were last added, by folder.
 type refused map[string][]NotTaken
@@ -414,7 +413,6 @@ func (g *generation) all() iter.Seq[stored] {
 	}
 }
 
-// add adds a document behind the others.
 func (g *generation) add(d stored) {
 	for _, c := range d.chunks {
 		c.Document = len(g.documents)
@@ -684,7 +682,6 @@ func (a *adding) address(id string) string {
 	return secureURL(joined)
 }
 
-// walk reads all files.
 func (a *adding) walk(ctx context.Context, start string) error {
 	return fs.WalkDir(a.root, start, func(name string, entry fs.DirEntry, err error) error {
 		hidden := strings.HasPrefix(path.Base(name), ".") && name != "."
@@ -717,7 +714,6 @@ func (a *adding) walk(ctx context.Context, start string) error {
 	})
 }
 
-// take reads one file.
 func (a *adding) take(ctx context.Context, name string) error {
 	data, err := a.bytes(name)
 	switch {

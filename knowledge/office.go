@@ -392,7 +392,6 @@ func (d *docxReader) end(name string) {
 	}
 }
 
-// paragraph ends the paragraph that grows.
 func (d *docxReader) paragraph() {
 	text := strings.TrimSpace(d.text.String())
 	last := len(d.blocks) - 1

@@ -61,7 +61,6 @@ func (r *read) leave(n int, one, many string) {
 	}
 }
 
-// size counts the characters of the text.
 func (r *read) size() (n int) {
 	for _, b := range r.blocks {
 		n += len(b.head) + utf8.RuneCountInString(b.text)
@@ -100,7 +99,6 @@ func readFile(ctx context.Context, helper *Helper, name string, data []byte) (r 
 	return r, stuck, err
 }
 
-// readHere reads a file in this process.
 func readHere(ctx context.Context, reader reader) (r *read, stuck bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, maxFileTime)
 	defer cancel()
@@ -242,7 +240,6 @@ func isMail(text string) bool {
 	return known >= 2
 }
 
-// paragraphs splits a text at blank lines.
 func paragraphs(text string) (all []string) {
 	var lines []string
 	flush := func() {
@@ -322,8 +319,7 @@ func (r *read) frontMatter(text string) (rest string, err error) {
 	return rest, nil
 }
 
-// maxCells limits the cells of a document's tables.
-const maxCells = 500_000
+const maxCells = 500_000 // limits the cells of a document's tables
 
 // tableRule matches the line between head and rows of a table.
 var tableRule = lazy.Regexp(`^[ \t>]*[|:-][ \t|:-]*\|[ \t|:-]*\n?$`)

@@ -452,7 +452,6 @@ func position(cell string) (column, row int, ok bool) {
 	return column, row, err == nil
 }
 
-// letters name a column.
 func letters(column int) (name string) {
 	for ; column > 0; column = (column - 1) / 26 {
 		name = string(rune('A'+(column-1)%26)) + name
@@ -611,7 +610,6 @@ func (f numberFormat) kind() formatKind {
 	return ofAll
 }
 
-// number shows a number with the digits of the format.
 func (f numberFormat) number(n float64) string {
 	digits, exponent, isScientific := strings.Cut(strings.ToUpper(f.digits), "E")
 	whole, places, _ := strings.Cut(digits, ".")

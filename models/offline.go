@@ -473,7 +473,6 @@ var callValue = lazy.Regexp(`^([A-Za-z_]\w*)=(?:"([^"]*)"|([^\s"]+))(?:\s+|$)`)
 // nestedValue is a name with an object or a list as JSON, and what follows.
 var nestedValue = lazy.Regexp(`^([A-Za-z_]\w*)=([{\[](?s:.*))`)
 
-// readCall reads the name=value pairs of a call.
 func (r *phraseReader) readCall(a *offlineAction, text string) []Call {
 	values := map[string]any{}
 	for text != "" {
@@ -513,7 +512,6 @@ func (r *phraseReader) readCall(a *offlineAction, text string) []Call {
 	return r.complete(a, values)
 }
 
-// readTitle reads the title of an action, and calls one that takes no values.
 func (r *phraseReader) readTitle(text string) []Call {
 	for _, a := range r.actions {
 		if strings.EqualFold(strings.TrimRight(text, ".!?"), a.Title) {
@@ -733,7 +731,6 @@ var (
 
 func isFiller(word string) bool { return slices.Contains(fillers, strings.ToLower(word)) }
 
-// isKind reports whether a property may have the type.
 func isKind(property *jsonschema.Schema, kind string) bool {
 	return property != nil && (property.Type == kind || slices.Contains(property.Types, kind))
 }

@@ -40,9 +40,8 @@ const (
 	anyModel            = "default"       // for other servers: those with one model ignore the name
 	defaultAzureVersion = "2024-10-21"    // generally available; the first with strict schemas
 	defaultTimeout      = 2 * time.Minute
-	// requestSize is the buffer of an HTTP/1 connection: most requests fit, and leave in one write.
-	requestSize    = 8 << 10
-	maxAnswerBytes = 8 << 20
+	requestSize         = 8 << 10 // the buffer of an HTTP/1 connection: most requests fit, and leave in one write
+	maxAnswerBytes      = 8 << 20
 )
 
 // Field names for the answer's token limit.
@@ -527,7 +526,6 @@ var (
 	refusedPlace = lazy.Regexp(`(?i)(?:tools|function_declarations|functionDeclarations)(?:\[\d+\]\.function_?declarations)?[.\[](\d+)\]?\.(?:custom\.|function\.)?(?:input_schema|parameters)`)
 )
 
-// options are all that req asks for.
 func (o *openAI) options(req *Request) (out option) {
 	if o.cfg.Stream || req.Stream != nil {
 		out |= optStream
@@ -576,7 +574,6 @@ var (
 	refusedChat   = lazy.Regexp(`(?i)\buse /v1/responses|responses api`)
 )
 
-// ask makes one call.
 func (o *openAI) ask(ctx context.Context, client *openai.Client, req *Request, asked option) (*Response, error) {
 	start := time.Now()
 	complete := chat{client}.complete
@@ -837,7 +834,6 @@ func isObject(text string) bool {
 	return strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "{") && json.Valid([]byte(text))
 }
 
-// read makes a [Response] from a completion.
 func (o *openAI) read(ctx context.Context, req *Request, res *openai.ChatCompletionResponse) (*Response, error) {
 	used := Usage{Prompt: max(res.Usage.PromptTokens, 0), Completion: max(res.Usage.CompletionTokens, 0)} // some say -1 where they do not know
 	if d := res.Usage.PromptTokensDetails; d != nil {
@@ -1178,8 +1174,7 @@ func isError(body []byte) bool {
 	return said.Error != nil || said.Object == "error"
 }
 
-// maxMessage is how much of a server's own message we keep, in characters.
-const maxMessage = 300
+const maxMessage = 300 // how much of a server's own message we keep, in characters
 
 // fault turns an answer that is not a completion into an error.
 func (d *doer) fault(res *http.Response, body []byte) *Error {
@@ -1284,7 +1279,6 @@ func (r responses) complete(ctx context.Context, req openai.ChatCompletionReques
 	return res, nil
 }
 
-// responseParts translates the parts of a message.
 func responseParts(parts []openai.ChatMessagePart) (all []map[string]string) {
 	for _, p := range parts {
 		if p.ImageURL != nil {
@@ -1296,7 +1290,6 @@ func responseParts(parts []openai.ChatMessagePart) (all []map[string]string) {
 	return all
 }
 
-// responseInput translates messages.
 func responseInput(messages []openai.ChatCompletionMessage) (input []any) {
 	for _, m := range messages {
 		switch {

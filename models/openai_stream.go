@@ -28,11 +28,9 @@ const (
 	// model writes. Longer lines are read, too.
 	lineSize = 1 << 10
 	// drainTime is how long a finished stream is read on, so that the connection can be reused.
-	drainTime = 500 * time.Millisecond
-	// maxStreamTime is how long an answer may take that somebody reads along.
-	maxStreamTime = 10 * time.Minute
-	// maxStreamCalls is how many calls one answer may have.
-	maxStreamCalls = 128
+	drainTime      = 500 * time.Millisecond
+	maxStreamTime  = 10 * time.Minute // how long an answer may take that somebody reads along
+	maxStreamCalls = 128              // how many calls one answer may have
 )
 
 // follow returns a context and a client for a call. If its answer is read while it is written, the context ends with
@@ -62,7 +60,6 @@ func over(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// streams asks for streams.
 type streams struct{ *openai.Client }
 
 func (s streams) complete(ctx context.Context, req openai.ChatCompletionRequest) (res openai.ChatCompletionResponse, err error) {
@@ -74,7 +71,6 @@ func (s streams) complete(ctx context.Context, req openai.ChatCompletionRequest)
 	return answerIn(err)
 }
 
-// answerIn returns the answer that the doer has read.
 func answerIn(err error) (res openai.ChatCompletionResponse, failed error) {
 	if read, ok := errors.AsType[*wholeAnswer](err); ok {
 		return read.ChatCompletionResponse, nil
@@ -310,7 +306,6 @@ type streamedCall struct {
 // asLenient reads what encoding/json reads, in a third of the time.
 var asLenient = jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsonv2.MatchCaseInsensitiveNames(true))
 
-// add adds a chunk.
 func (s *streamed) add(raw []byte) error {
 	c := &s.last
 	if err := c.read(raw); err != nil {
@@ -444,7 +439,6 @@ func (s *streamed) addCall(p *chunkCall) {
 	call.arguments.WriteString(p.Function.Arguments)
 }
 
-// into writes the answer as a completion.
 func (s *streamed) into(res *openai.ChatCompletionResponse) {
 	res.Model, res.Usage = s.model, s.usage
 	if !s.chosen {

@@ -98,7 +98,6 @@ func (q *Question) check() error {
 	)
 }
 
-// ask asks until an answer fits the form.
 func (q *Question) ask(ctx context.Context, form *actions.Action) error {
 	schema, strict, err := plan.ToolSchema(form, true)
 	if err != nil {

@@ -32,8 +32,7 @@ const (
 	tools      = "tools"
 )
 
-// monologue is a form of answers that a prompt of the planner sequence may ask for.
-const monologue = "monologue"
+const monologue = "monologue" // a form of answers that a prompt of the planner sequence may ask for
 
 // ownFunctions are the functions that every planner's prompt may call.
 var ownFunctions = []string{"actions", "manual", "examples", "skills", "instructions", "today"}
@@ -539,7 +538,6 @@ func logPlan(ctx context.Context, p plan.Plan, refused int) {
 		Bool("salvaged", p.Salvaged).Int("refused", refused).Msg("planned")
 }
 
-// readCalls reads an answer to request as the next plan of the turn.
 func (b *plannerPrompt) readCalls(answer *models.Response, request *models.Request, turn *actions.Turn) reading {
 	if len(answer.Calls) == 0 {
 		p, fault := readProse(answer)

@@ -127,7 +127,6 @@ func (b *plannerPrompt) checkVariables() error {
 	return errors.Join(faults...)
 }
 
-// request makes a request with the settings of the prompt.
 func (a *modelPrompt) request() *models.Request {
 	c := &a.prompt.Config
 	request := &models.Request{
@@ -440,8 +439,7 @@ func quotation(a *activity.Activity, q activity.Quote) string {
 	return who + ": " + asString(q.Text)
 }
 
-// pictureTokens is what a picture of the largest size costs with OpenAI's models.
-const pictureTokens = 1445
+const pictureTokens = 1445 // what a picture of the largest size costs with OpenAI's models
 
 // sizeOf counts messages, including their calls and pictures.
 func sizeOf(count func(texts ...string) int, parts ...[]Section) int {
@@ -461,9 +459,8 @@ func sizeOf(count func(texts ...string) int, parts ...[]Section) int {
 // what it may plan. It is immutable.
 type plannerPrompt struct {
 	modelPrompt
-	kind string
-	// monologue says that the model takes one action at a time, with the planner sequence.
-	monologue bool
+	kind      string
+	monologue bool              // says that the model takes one action at a time, with the planner sequence
 	offered   *actions.Registry // what a plan may do
 	tools     []models.Tool     // with [NewTools]: the offered actions
 	own       map[string]string // results of the planner's own functions
@@ -760,8 +757,7 @@ func (b *plannerPrompt) passages(ctx context.Context, turn *actions.Turn) (all [
 type lookedUp struct{ Texts map[string]string }
 
 const (
-	// shortQuestion is how many words a text has at most that may make no sense without the one before.
-	shortQuestion = 6
+	shortQuestion = 6 // how many words a text has at most that may make no sense without the one before
 	// mostBefore is how much of that one counts: sources look at the beginning of a long text, and what is
 	// asked now stands behind it.
 	mostBefore = 500
@@ -1101,7 +1097,6 @@ func (b *plannerPrompt) extend(extra actions.Extra) (*plannerPrompt, error) {
 	return &now, nil
 }
 
-// with returns b with a text and other actions.
 func (b *plannerPrompt) with(extra actions.Extra) (*plannerPrompt, error) {
 	with := *b
 	with.skills = extra.Text
@@ -1340,7 +1335,6 @@ func withoutResults(offered *actions.Registry) (*actions.Registry, error) {
 	return plain, nil
 }
 
-// monologueMessage is a message of the model that takes an action.
 func monologueMessage(thoughts jsontext.Value, action string, parameters map[string]any) models.Message {
 	if parameters == nil {
 		parameters = map[string]any{}

@@ -59,7 +59,6 @@ func promptOptions(opts []actions.Option) []actions.Option {
 	return slices.Concat([]actions.Option{actions.ReturnsData}, opts, []actions.Option{func(a *actions.Action) { a.Parallel = false }})
 }
 
-// fieldNames returns the JSON names of the exported fields of struct t.
 func fieldNames(t reflect.Type) []string {
 	if t.Kind() != reflect.Struct {
 		return nil // actions.Add reports it
@@ -180,7 +179,6 @@ func (t *promptTask) checkUse(parameters []string) error {
 	return errors.Join(faults...)
 }
 
-// checkInputs reports variables that are not parameters.
 func (t *promptTask) checkInputs(parameters []string) error {
 	var faults []error
 	for _, variable := range t.prompt.Variables() {
@@ -209,7 +207,6 @@ func inputOf(inputs map[string]any, name string) any {
 	return nil
 }
 
-// run renders the prompt and asks the model.
 func (t *promptTask) run(ctx context.Context, turn *actions.Turn, inputs map[string]any) (actions.Result, error) {
 	if value, ok := inputs[t.main]; ok {
 		inputs[input] = value

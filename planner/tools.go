@@ -17,7 +17,6 @@ import (
 	"github.com/planbot-go/planbot/planner/plan"
 )
 
-// mayCall reports whether the model may call anything.
 func mayCall(r *models.Request) bool { return len(r.Tools) > 0 && r.Choice != "none" }
 
 // toolsOf returns the actions as functions that a model may call.
@@ -79,8 +78,7 @@ func joined(name string) string {
 	return strings.NewReplacer(".", "_", "-", "_").Replace(strings.ToLower(name))
 }
 
-// maxCalls limits the calls in one answer.
-const maxCalls = 128
+const maxCalls = 128 // limits the calls in one answer
 
 // readProse reads an answer without calls. It never runs a plan in it: the model has functions to
 // call, and the text may be an example.
@@ -216,7 +214,6 @@ func answeredBy(o actions.Outcome) answered {
 	return answered{models.Call{ID: o.CallID, Name: o.Action, Arguments: arguments(o.Entities)}, answer}
 }
 
-// arguments writes entities as the arguments of a call.
 func arguments(entities map[string]any) string {
 	raw, err := plainjson.Marshal(entities)
 	if len(entities) == 0 || err != nil {

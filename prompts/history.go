@@ -31,8 +31,7 @@ const (
 	maxLineBytes = 500
 )
 
-// cutMark ends a cut message, so the model does not take it for the whole.
-const cutMark = " […]"
+const cutMark = " […]" // ends a cut message, so the model does not take it for the whole
 
 // History is what was said in a conversation, in whole turns, oldest first, with a summary of what
 // was said before, if the bot keeps one. It is a value in the conversation's state. The zero value is an empty history. It is not safe for concurrent use; a

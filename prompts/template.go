@@ -115,8 +115,7 @@ func (t *template) names(of func(n node) (name string, ok bool)) []string {
 	return slices.Compact(names)
 }
 
-// maxTemplate limits the bytes of a template's text.
-const maxTemplate = 256 << 10
+const maxTemplate = 256 << 10 // limits the bytes of a template's text
 
 // parse reads the text of a template. The language is that of Teams AI without its ambiguities.
 // Between {{ and }}, white space is optional:
@@ -224,8 +223,7 @@ func (t *template) blank() bool {
 	return !slices.ContainsFunc(t.nodes, func(n node) bool { return n.name != "" || strings.TrimSpace(n.text) != "" })
 }
 
-// maxYAML limits the values that are also tried as YAML.
-const maxYAML = 4 << 10
+const maxYAML = 4 << 10 // limits the values that are also tried as YAML
 
 // Format writes a value as a prompt shows it: nil as nothing, text unchanged, a time as RFC 3339,
 // numbers and booleans as in JSON. Lists and objects are written as YAML or compact JSON, whichever

@@ -17,12 +17,10 @@ import (
 type Counter func(text string) int
 
 const (
-	// messageTokens is what a message costs beyond its text: the markers that a model server adds.
-	messageTokens = 4
+	messageTokens = 4 // what a message costs beyond its text: the markers that a model server adds
 	// chunkBytes is how much text is counted at a time. It limits the memory of counting.
 	chunkBytes = 64 << 10
-	// maxWord is the longest word that is merged as one: the time of that grows with its square.
-	maxWord = 256
+	maxWord    = 256 // the longest word that is merged as one: the time of that grows with its square
 )
 
 // Tokens is the number of tokens in a message with these texts. Marks such as <|endoftext|> count as ordinary
@@ -95,7 +93,6 @@ type part struct {
 
 const noRank = math.MaxInt32
 
-// merge appends the tokens of a word.
 func merge(parts []part, word string, known map[string]int32) []part {
 	rank := func(i int) int32 {
 		end := len(word)

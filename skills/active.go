@@ -9,15 +9,12 @@ import (
 )
 
 const (
-	// maxActive is how many skills may be active at once: the prompt includes each one whole.
-	maxActive = 8
-	// maxTold is how many bytes of active skills a prompt may have when more than one is active.
-	maxTold = 256 << 10
+	maxActive = 8         // how many skills may be active at once: the prompt includes each one whole
+	maxTold   = 256 << 10 // how many bytes of active skills a prompt may have when more than one is active
 	// maxLoaded limits the active skills of all people in a conversation, who may have different
 	// ones.
 	maxLoaded = 64
-	// idleTurns is for how many turns an unused skill stays active: as many as the history keeps.
-	idleTurns = 5
+	idleTurns = 5 // for how many turns an unused skill stays active: as many as the history keeps
 )
 
 // activeSkills are the skills loaded in a conversation, or in a channel thread. It keeps names
@@ -33,7 +30,6 @@ type activeSkill struct {
 	Used  int    `json:"used,omitzero"` // the turn of its last use
 }
 
-// StateName is its name in state.
 func (*activeSkills) StateName() string { return "skills" }
 
 // activeIn returns the turn's active skills. Outside of conversations it is empty and not saved.

@@ -55,8 +55,7 @@ const defaultTemplate = `Skills are instructions for certain tasks, with resourc
 </available_skills>
 Where a task fits a skill, load it with load_skill before anything else, and follow it. Read its resources with read_skill_resource and run its scripts with run_skill_script, by their names as it lists them. Load only what the task needs.`
 
-// maxCatalogue limits the characters of the skill list.
-const maxCatalogue = 24_000
+const maxCatalogue = 24_000 // limits the characters of the skill list
 
 // catalogue is the skills that a turn may use, and what models see of them. It never changes, so
 // turns with the same skills share one.
@@ -258,7 +257,6 @@ func (f fault) Error() string { return string(f) }
 
 func faultf(format string, args ...any) error { return fault(fmt.Sprintf(format, args...)) }
 
-// find finds the skill that a model means. The error is a [fault].
 func (c *catalogue) find(name string) (int, error) {
 	if strings.TrimSpace(name) == "" {
 		return -1, fault("Skill name cannot be empty.")

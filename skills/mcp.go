@@ -49,8 +49,7 @@ func FromMCP(c host) Source {
 	return s.skills
 }
 
-// awayPause is how often the log says that a server has no list of skills.
-const awayPause = time.Minute
+const awayPause = time.Minute // how often the log says that a server has no list of skills
 
 // maxServed is how many skills of a server are kept, those of all people. When there are more, all are made
 // again.

@@ -83,7 +83,6 @@ func (p *parsing) note(warning bool, line int, format string, args []any) {
 	}
 }
 
-// fault notes a fault in any mode.
 func (p *parsing) fault(line int, format string, args ...any) { p.note(false, line, format, args) }
 
 // flaw notes a fault that is only a warning in lenient mode.
@@ -143,8 +142,7 @@ func (p *parsing) split(text string) (head, body string, ok bool) {
 	return "", "", false
 }
 
-// firstLine is the line of SKILL.md where the YAML starts.
-const firstLine = 2
+const firstLine = 2 // the line of SKILL.md where the YAML starts
 
 // read reads the front matter as a mapping; false if it is not one. It reads repairable YAML even
 // in strict mode, to find the other faults.
@@ -267,7 +265,6 @@ func (p *parsing) text(name string) string {
 	return strings.TrimSpace(text)
 }
 
-// texts is the value of a field that maps names to texts.
 func (p *parsing) texts(name string) map[string]string {
 	f := p.fields[name]
 	if f == nil {

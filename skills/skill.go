@@ -87,8 +87,7 @@ type Script struct {
 	Action *actions.Action
 }
 
-// maxResource is the maximum size of a resource in bytes.
-const maxResource = 1 << 20
+const maxResource = 1 << 20 // the maximum size of a resource in bytes
 
 // Data is a resource's content.
 type Data struct {
@@ -330,7 +329,6 @@ func (p place) open() (*os.Root, error) {
 	return dir, nil
 }
 
-// file opens a file.
 func (p place) file() (*os.File, error) {
 	dir, err := place{p.root, path.Dir(p.path)}.open()
 	if err != nil {
@@ -340,7 +338,6 @@ func (p place) file() (*os.File, error) {
 	return sandbox.OpenFile(dir, path.Base(p.path))
 }
 
-// read reads a file of at most most bytes.
 func (p place) read(most int64) ([]byte, error) {
 	file, err := p.file()
 	if err != nil {

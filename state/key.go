@@ -12,8 +12,7 @@ import (
 )
 
 const (
-	// maxIDBytes limits how much text from a channel goes into a key.
-	maxIDBytes = 1 << 10
+	maxIDBytes = 1 << 10 // limits how much text from a channel goes into a key
 
 	keyPrefix = "planbot/"
 )

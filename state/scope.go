@@ -406,7 +406,6 @@ func (c *comparer) Write(p []byte) (int, error) {
 	return c.other.Write(p)
 }
 
-// decode decodes raw into another value of v's type.
 func (s *Scope) decode(v *value, raw string) (any, error) {
 	live := reflect.New(reflect.TypeOf(v.live).Elem()).Interface()
 	if raw == "" {

@@ -344,7 +344,6 @@ type Batch struct {
 	writes []write // one for each of Docs, in the same order
 }
 
-// doc is one document to write.
 type doc struct {
 	Key      string
 	Text     string // "": delete it
@@ -539,8 +538,7 @@ var drainLua string
 
 var drainScript = rdb.NewScript(drainLua)
 
-// setBatch is how many members of a set are passed on at a time.
-const setBatch = 100
+const setBatch = 100 // how many members of a set are passed on at a time
 
 // Join adds member to a set. Use a set for facts that many turns record at the same time: it has no
 // version, so nobody loses a race for it, and no size limit. It expires 400 days after the last Join, or
@@ -562,8 +560,7 @@ func (s *Store) JoinCalls(set Key, member string) []*rdb.Call {
 	}
 }
 
-// setFor is how long a set is kept at least.
-const setFor = 400 * 24 * time.Hour
+const setFor = 400 * 24 * time.Hour // how long a set is kept at least
 
 // try makes calls in one round trip and retries while Redis is unavailable.
 func (s *Store) try(ctx context.Context, doing string, calls ...*rdb.Call) error {
@@ -672,12 +669,9 @@ func (s *Store) Count(ctx context.Context, tallies ...Tally) (sums []int, err er
 }
 
 const (
-	// linesBatch is how many lines of a log are read at a time.
-	linesBatch = 1000
-	// maxDigests is how many of its newest lines a log knows again.
-	maxDigests = 10_000
-	// maxRaces is how often other processes may append first.
-	maxRaces = 100
+	linesBatch = 1000   // how many lines of a log are read at a time
+	maxDigests = 10_000 // how many of its newest lines a log knows again
+	maxRaces   = 100    // how often other processes may append first
 )
 
 //go:embed append.lua

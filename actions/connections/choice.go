@@ -404,7 +404,6 @@ type foundAction struct {
 	Turn   int    `json:"turn,omitzero"` // in which it was found last
 }
 
-// StateName is its name in state.
 func (*foundActions) StateName() string { return "foundActions" }
 
 // foundIn returns what the turn's conversation has found. Outside of conversations it is not saved.

@@ -228,8 +228,7 @@ func names[V any](a, b map[string]V) []string {
 	return slices.Compact(all)
 }
 
-// maxShownName is how many characters of a service's own name for an action people read.
-const maxShownName = 128
+const maxShownName = 128 // how many characters of a service's own name for an action people read
 
 // changed is the text of one change. A pin without a digest is none.
 func changed(name string, old, now Pin) (text string) {

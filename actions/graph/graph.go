@@ -180,7 +180,6 @@ func (c Client) Manager(ctx context.Context, turn *actions.Turn, _ actions.Call)
 
 var errNotThere = errors.New("microsoft graph has none")
 
-// look reads of the directory.
 func (c Client) look(ctx context.Context, path string, into any) error {
 	err := c.ask(ctx, connector.UserToken{}, http.MethodGet, path, nil, into)
 	switch {

@@ -21,8 +21,7 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
-// maxName is how many characters a name keeps.
-const maxName = 200
+const maxName = 200 // how many characters a name keeps
 
 // Register adds the list actions to r.
 func Register(r *actions.Registry) {
@@ -119,7 +118,6 @@ func (l *List) put(item string) (added bool, fault texts.Text) {
 	return true, ""
 }
 
-// markdown shows the lists.
 func (l *Lists) markdown(turn *actions.Turn) string {
 	if len(l.All) == 0 {
 		return turn.Translate("There are no lists yet.")
@@ -141,7 +139,6 @@ func (l *Lists) markdown(turn *actions.Turn) string {
 // String returns the item's name and whether it is done, in English.
 func (i Item) String() string { return i.in(&actions.Turn{}) }
 
-// in returns the item's name and whether it is done.
 func (i Item) in(turn *actions.Turn) string {
 	if i.Done {
 		return turn.Translate("%s (done)", i.Name)
@@ -221,7 +218,6 @@ func checkItem(_ context.Context, turn *actions.Turn, in itemIn) (actions.Result
 	return actions.Text("%s", turn.Translate("Marked %s on the list %s as done.", clean(in.Item), list.Name)), nil
 }
 
-// locate finds the item, or says what is missing.
 func locate(turn *actions.Turn, in itemIn) (list *List, at int, missing string) {
 	lists := Of(turn)
 	i := lists.find(in.List)
@@ -357,7 +353,6 @@ func clicked(ctx context.Context, turn *actions.Turn, in shown) (actions.Result,
 	return result, err
 }
 
-// refreshed shows the lists as they are now.
 func refreshed(_ context.Context, turn *actions.Turn, in shown) (actions.Result, error) {
 	of := shown{Only: in.Only, Skip: max(in.Skip, 0)}
 	if in.Only {
@@ -374,7 +369,6 @@ type row struct {
 	text    string
 }
 
-// rows returns the lines of what is shown.
 func (l *Lists) rows(turn *actions.Turn, of *shown) (all []row) {
 	for i := range l.All {
 		list := &l.All[i]

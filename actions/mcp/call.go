@@ -51,8 +51,7 @@ type fate struct {
 	with   []byte        // and with this state of the server; nil: as it was
 	unsent bool          // the server has done nothing
 
-	// declines is the state of a question that the server is to be told is declined, and why.
-	declines []byte
+	declines []byte // the state of a question that the server is to be told is declined, and why
 	why      error
 }
 
@@ -146,7 +145,6 @@ func uncertain(tool string, why error) error {
 	return fmt.Errorf("%s: %w: %w", tool, actions.ErrUncertain, why)
 }
 
-// read makes a result of the result of a call.
 func (k *calling) read(a *answer) fate {
 	raw := a.Result
 	var r toolResult
@@ -267,7 +265,6 @@ func (k *calling) decline(ctx context.Context, asked fate) (actions.Result, erro
 // unreadable is the result of a call whose answer came and cannot be read.
 var unreadable = actions.Text("This was done, but its answer could not be read.")
 
-// toolResult is the result of a call.
 type toolResult struct {
 	Content    []block         `json:"content"`
 	Structured json.RawMessage `json:"structuredContent"`
@@ -362,8 +359,7 @@ func media(kind, base64 string) string {
 // forPersonOnly reports whether the model does not get the block.
 func (b block) forPersonOnly() bool { return slices.Equal(b.Annotations.Audience, []string{"user"}) }
 
-// maxAlone is how long a text is that only the person sees.
-const maxAlone = 4000
+const maxAlone = 4000 // how long a text is that only the person sees
 
 // usable returns the data of a result with its numbers to the digit. A text that is the same JSON is read
 // instead, and then is not told as well. The error has no value of the result in it.

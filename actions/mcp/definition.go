@@ -53,7 +53,6 @@ type hints struct {
 	Idempotent  bool  `json:"idempotentHint"`
 }
 
-// reads reports whether the tool only reads.
 func (h hints) reads() bool { return h.ReadOnly && (h.Destructive == nil || !*h.Destructive) }
 
 // covered are the members of a tool that its digest covers.
@@ -296,7 +295,6 @@ var dropped = map[reading][]string{
 // limits are numbers that the schema's type cannot hold if they are so large that they limit nothing.
 var limits = []string{"maxLength", "maxItems", "maxProperties", "maxContains"}
 
-// walk copies a schema.
 func walk(value any, to reading) any {
 	from, ok := value.(map[string]any)
 	if !ok {

@@ -171,7 +171,6 @@ func fieldsOf(raw json.RawMessage) (fields []actions.Field, err error) {
 	return fields, err
 }
 
-// member is a member of a JSON object.
 type member struct {
 	name  string
 	value json.RawMessage
@@ -253,8 +252,7 @@ func fieldFrom(name string, raw json.RawMessage) (actions.Field, error) {
 	return f, err
 }
 
-// maxTyped is how many characters a person may type into one field.
-const maxTyped = 4000
+const maxTyped = 4000 // how many characters a person may type into one field
 
 // fits reports whether people can be asked for the field.
 func fits(f actions.Field) (yes bool) {
@@ -283,8 +281,7 @@ func choicesOf(s elicited) (all []actions.Choice, err error) {
 	return all, nil
 }
 
-// maxChoices is how many choices a card shows.
-const maxChoices = 100
+const maxChoices = 100 // how many choices a card shows
 
 // secrets are how fields for secrets are called, in letters only; secretWords only count as whole words.
 var (

@@ -747,8 +747,7 @@ func (c *Connection) unknown(l *list) map[string]string {
 	return all
 }
 
-// maxReported is how many tools and skills are remembered so that they are reported once.
-const maxReported = 10 * maxTools
+const maxReported = 10 * maxTools // how many tools and skills are remembered so that they are reported once
 
 // first reports whether something was not reported yet, and notes that it is now. c.mu is locked.
 func (c *Connection) first(words ...string) bool {

@@ -97,7 +97,10 @@ func (t *target) connect(ctx, lasting context.Context, token string) (*session, 
 	client := sdk.NewClient(&sdk.Implementation{Name: "planbot", Version: "1"}, s.options())
 	client.AddSendingMiddleware(undeclared)
 	var made *sdk.ClientSession
-	err := addSkills(client)
+	err := errors.Join(
+		sdk.AddSendingCustomMethod[*skillsParams, *skillsResult](client, listSkills),
+		sdk.AddSendingCustomMethod[*skillsParams, *skillsResult](client, getSkill),
+	)
 	if err == nil {
 		made, err = client.Connect(x.follow(lasting), transport, nil)
 	}
@@ -176,15 +179,12 @@ func (s *session) close() {
 }
 
 var (
-	// errCached says that the library has answered from its own memory.
-	errCached = errors.New("the list was not read")
-	// errRefused says that the list was read, and is not one that we take.
-	errRefused = errors.New("broken list")
+	errCached  = errors.New("the list was not read") // says that the library has answered from its own memory
+	errRefused = errors.New("broken list")           // says that the list was read, and is not one that we take
 	// errUnauthorized says that the server does not take the key or token.
 	errUnauthorized = errors.New("the server answered 401 Unauthorized")
 )
 
-// tools reads the whole list.
 func (s *session) tools(ctx context.Context) (*list, error) {
 	var all []jsontext.Value
 	var withHeaders []string // the names of those whose x-mcp-header the library accepts
@@ -306,8 +306,7 @@ func (s *session) reason(ctx context.Context, x *exchange, err error) error {
 	return errors.New(spelling.OneLine(text, maxReason))
 }
 
-// attemptMeta is where the key of the attempt is in a call's _meta.
-const attemptMeta = "planbot/attempt"
+const attemptMeta = "planbot/attempt" // where the key of the attempt is in a call's _meta
 
 // send sends a call and returns what became of it. The error is the library's.
 func (s *session) send(ctx context.Context, remote string, arguments json.RawMessage) (*exchange, error) {

@@ -120,7 +120,6 @@ func (c *Connection) ensureSkills(ctx context.Context, p *principal, who string)
 	return l.skills, l.err
 }
 
-// readSkills reads the skills of a principal.
 func (c *Connection) readSkills(p *principal, who string) {
 	ctx, cancel := context.WithTimeout(c.ctx, listTimeout)
 	defer cancel()
@@ -283,15 +282,6 @@ type skillsResult struct {
 	sdk.ResultBase
 }
 
-// addSkills makes the library know the methods of the extension.
-func addSkills(client *sdk.Client) error {
-	return errors.Join(
-		sdk.AddSendingCustomMethod[*skillsParams, *skillsResult](client, listSkills),
-		sdk.AddSendingCustomMethod[*skillsParams, *skillsResult](client, getSkill),
-	)
-}
-
-// ask calls a method of the extension, and decodes the result.
 func (s *session) ask(ctx context.Context, method string, params *skillsParams, result any) error {
 	following, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -43,7 +43,6 @@ type stdioTransport struct {
 	log     zerolog.Logger
 }
 
-// Connect starts the process.
 func (t *stdioTransport) Connect(ctx context.Context) (sdk.Connection, error) {
 	cmd := exec.Command(t.command[0], t.command[1:]...) //nolint:gosec,noctx // the operator's; it ends with the session
 	cmd.Dir, cmd.Env = t.dir, []string{}

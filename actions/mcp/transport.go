@@ -66,7 +66,6 @@ type answer struct {
 	Error  *rpcError       `json:"error"`
 }
 
-// rpcError is an error of JSON-RPC.
 type rpcError struct {
 	Code    int64  `json:"code"`
 	Message string `json:"message"`
@@ -76,8 +75,7 @@ func (e *rpcError) Error() string {
 	return fmt.Sprintf("the server answered error %d: %s", e.Code, spelling.OneLine(e.Message, maxReason))
 }
 
-// maxReason is how many characters of what a server says about a failure people read.
-const maxReason = 200
+const maxReason = 200 // how many characters of what a server says about a failure people read
 
 type exchangeKey struct{}
 
@@ -208,7 +206,6 @@ func (t *httpTransport) client() *http.Client {
 	return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// RoundTrip implements [http.RoundTripper].
 func (t *httpTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Scheme != t.endpoint.Scheme || req.URL.Host != t.endpoint.Host {
 		return nil, fmt.Errorf("a request to %s, which is another origin", req.URL.Host)
@@ -490,7 +487,6 @@ func (l *listening) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// next reads the next event, or opens the stream.
 func (l *listening) next() error {
 	ctx := l.req.Context()
 	if l.lines == nil {
@@ -551,7 +547,6 @@ func (l *listening) wait(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Close ends the stream.
 func (l *listening) Close() error {
 	l.release()
 	return nil

@@ -37,14 +37,11 @@ import (
 )
 
 const (
-	maxFacts = 100 // of a person
-	maxText  = 200 // characters of a fact
-	// keep is how long a fact stays that nobody uses, if the person does not say.
-	keep = 365 * 24 * time.Hour
-	// maxTold limits the tokens of the facts that a model gets.
-	maxTold = 1500
-	// maxFound is how many facts one message uses.
-	maxFound = 5
+	maxFacts = 100                  // of a person
+	maxText  = 200                  // characters of a fact
+	keep     = 365 * 24 * time.Hour // how long a fact stays that nobody uses, if the person does not say
+	maxTold  = 1500                 // limits the tokens of the facts that a model gets
+	maxFound = 5                    // how many facts one message uses
 
 	day = 24 * time.Hour
 )
@@ -91,7 +88,6 @@ type facts struct {
 	Last int    `json:"last,omitempty"` // number
 }
 
-// number gives numbers to the facts that have none.
 func (f *facts) number() {
 	for i := range f.All {
 		if f.All[i].Number == 0 {
@@ -101,7 +97,6 @@ func (f *facts) number() {
 	}
 }
 
-// drop drops the facts whose time is over.
 func (f *facts) drop(now time.Time) {
 	f.All = slices.DeleteFunc(f.All, func(one Fact) bool { return !one.Expires.After(now) })
 }

@@ -171,7 +171,6 @@ func (d *document) report(faults []string) error {
 	return errors.New(strings.Join(faults, "\n"))
 }
 
-// placed is a fault with its line.
 func (d *document) placed(fault string) string {
 	at, said, hasPlace := strings.Cut(fault, ": ")
 	if !hasPlace {
@@ -372,8 +371,7 @@ func syntaxFault(err error) error {
 // later is a part of a document that is decoded when it is needed.
 type later []byte
 
-// rest is the name of what an operation has besides what is known of one that is not used.
-const rest = "\x00rest"
+const rest = "\x00rest" // the name of what an operation has besides what is known of one that is not used
 
 // split decodes what is always needed of a document: the names of its operations, and those that are used. The
 // others, and all components, are decoded when something refers to them, because few of a large document are.
@@ -735,7 +733,6 @@ func (d *document) around(p place) place {
 	return whole
 }
 
-// put sets a value of a tree.
 func put(tree map[string]any, pointer string, value any) {
 	tokens := slices.Collect(jsontext.Pointer(pointer).Tokens())
 	if len(tokens) == 0 {

@@ -177,7 +177,6 @@ func New(ctx context.Context, cfg Config) (*Connection, error) {
 	return c, nil
 }
 
-// load reads the document and makes the actions.
 func (c *Connection) load(ctx context.Context) error {
 	d, err := readDocument(ctx, &c.cfg, c.uses)
 	if err != nil {

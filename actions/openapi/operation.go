@@ -89,8 +89,7 @@ type body struct {
 // methods are those that may be offered, in the order in which a path's operations are listed.
 var methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, "QUERY"}
 
-// otherMethods are never offered.
-var otherMethods = []string{http.MethodOptions, http.MethodTrace, http.MethodConnect}
+var otherMethods = []string{http.MethodOptions, http.MethodTrace, http.MethodConnect} // never offered
 
 // ruleLike reports whether a rule that has the text means a method, or a method and a path.
 func ruleLike(id string) bool {
@@ -257,8 +256,7 @@ func (o *operation) readAnswers(d *document) {
 	o.accept = strings.Join(types, ", ") + ", text/*;q=0.8, */*;q=0.1"
 }
 
-// bodyEntity is the entity that has the body.
-const bodyEntity = "body"
+const bodyEntity = "body" // the entity that has the body
 
 // nameEntities gives parameters of one name in two places different names.
 func (o *operation) nameEntities() error {

@@ -77,7 +77,6 @@ func (m *manifest) others(at place, used ...string) {
 	}
 }
 
-// items are the values of a list.
 func (m *manifest) items(at place) (all []place) {
 	list, isList := at.value.([]any)
 	if at.value != nil && !isList {

@@ -64,7 +64,6 @@ func dotted(path string) bool {
 
 var escaped = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
 
-// segment writes a value of the path.
 func (in *input) segment(value any) (string, error) {
 	for _, text := range texts(value) {
 		if dotted(text) {
@@ -108,7 +107,6 @@ func isObject(value any) bool {
 	return is
 }
 
-// simple writes a value with commas.
 func (in *input) simple(value any, escape func(string) string) string {
 	return strings.Join(pieces(value, in.explode, escape), ",")
 }
@@ -138,7 +136,6 @@ func pieces(value any, paired bool, escape func(string) string) (all []string) {
 	return all
 }
 
-// texts are all texts in a value.
 func texts(value any) (all []string) {
 	switch value := value.(type) {
 	case []any:

@@ -85,7 +85,6 @@ type schemas struct {
 
 var errParts = errors.New("the schema has too many parts")
 
-// of writes a schema.
 func (s *schemas) of(p place) any {
 	if s.parts++; s.parts > 10*maxParts || s.inline && s.parts > maxParts {
 		s.err = errParts

@@ -14,8 +14,7 @@ import (
 	"github.com/planbot-go/planbot/bot"
 )
 
-// within limits what the start waits for Microsoft Graph.
-const within = 8 * time.Second
+const within = 8 * time.Second // limits what the start waits for Microsoft Graph
 
 // Feature adds a check of doctor, which shows who these people are. A name that nobody has, or somebody who may not sign
 // in, stops the start with exit code 2. If Microsoft Graph cannot be asked then, the people are found later.

@@ -51,7 +51,6 @@ func (s *moreRecent) UnmarshalText(text []byte) (err error) {
 	return fmt.Errorf("%.80q is neither a duration such as 24h nor a time such as 2026-01-31 or 2026-01-31T08:00:00Z", text)
 }
 
-// Help explains the columns.
 func (list) Help() string {
 	return "Oldest first. An approval was asked, changed, approved, approved-always, rejected, expired or failed (nobody could be asked). " +
 		"A call was ok, unchanged (it found nothing to act on), failed or unknown (it was cut off). " +
@@ -60,7 +59,6 @@ func (list) Help() string {
 		"ENTITIES is the start of a digest: equal entities have equal digests."
 }
 
-// Run prints the audit.
 func (c list) Run(ctx context.Context, p *app.Program) error {
 	store, err := p.OpenStore(ctx)
 	if err != nil {
@@ -104,13 +102,11 @@ type verify struct {
 	Since moreRecent `placeholder:"TIME" help:"only entries since a time such as 2026-01-31, or of the last, such as 24h"`
 }
 
-// Help says what it proves.
 func (verify) Help() string {
 	return "If an entry was changed, added or removed, the first one that does not fit is shown, and the exit code is 1. " +
 		"Entries that are missing at either end are not found, nor is a chain that somebody rewrote from its start."
 }
 
-// Run verifies the audit.
 func (c verify) Run(ctx context.Context, p *app.Program) error {
 	store, err := p.OpenStore(ctx)
 	if err != nil {

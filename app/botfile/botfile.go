@@ -131,8 +131,7 @@ type client struct {
 	Scopes   []string `yaml:"scopes"`
 }
 
-// tokenWithin limits a request for a token.
-const tokenWithin = 10 * time.Second
+const tokenWithin = 10 * time.Second // limits a request for a token
 
 // transport makes requests with the bot's token, which it keeps while it is good. If a service does not take
 // a token, the request is made once more with a new one: it may have been revoked.
@@ -173,7 +172,6 @@ func (c *client) transport(private []netip.Prefix, base http.RoundTripper) http.
 
 type roundTripper func(*http.Request) (*http.Response, error)
 
-// RoundTrip implements [http.RoundTripper].
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
 // own is how the bot itself signs people in, see [connector.Service].
@@ -439,7 +437,6 @@ var secretName = regexp.MustCompile(`(?i)(token|secret|passw|credential|key|auth
 
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// checkConnection checks the connection of that key.
 func (d *decoder) checkConnection(key string, c *connection) {
 	path := "connections." + key
 	if err := connections.CheckKey(key); err != nil {
@@ -662,7 +659,6 @@ func (f *File) Services() map[string]connector.Service {
 // Tests are the files of scenarios.
 func (f *File) Tests() []string { return names(f.in.Tests) }
 
-// names are paths as texts.
 func names[P ~string](paths []P) (all []string) {
 	for _, path := range paths {
 		all = append(all, string(path))
@@ -709,7 +705,6 @@ func (f *File) connect(ctx context.Context, count func(metric, label string)) (a
 	return all, nil
 }
 
-// open makes the connection of that key.
 func (c *connection) open(
 	ctx context.Context, key, dir string, lock *connections.Lock, count func(metric, label string),
 ) (actions.Connection, error) {

@@ -103,8 +103,7 @@ func (d *decoder) err(name string) error {
 // values are the values of variables that are in the file, by name.
 type values map[string]string
 
-// minHidden is how many bytes a value has at least that can be told from the rest of a sentence.
-const minHidden = 4
+const minHidden = 4 // how many bytes a value has at least that can be told from the rest of a sentence
 
 // hide replaces the values of variables in a text with their names. A value may be a secret, whatever it is
 // for and wherever it is quoted.
@@ -298,7 +297,6 @@ func (d *decoder) list(n ast.Node, path string, into reflect.Value) {
 	}
 }
 
-// scalar reads one value.
 func (d *decoder) scalar(n ast.Node, path string, into reflect.Value) {
 	raw, ok := textOf(n)
 	if !ok {
@@ -457,7 +455,6 @@ func statIn(dir, name string) (os.FileInfo, error) {
 	return root.Stat(name)
 }
 
-// contents reads a file up to a size.
 func (d *decoder) contents(line int, path, name string, most int64) []byte {
 	raw, err := readFile(name, most)
 	if err != nil {

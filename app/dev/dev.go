@@ -48,7 +48,6 @@ type command struct {
 	Open    bool   `help:"open the bot's page in a browser once it answers"`
 }
 
-// Help explains what stays.
 func (command) Help() string {
 	return "Keeps the port and the state, and runs the bot beside: conversations, and turns that wait for somebody, outlive each build. " +
 		"A build that fails is shown, and the last good bot goes on."
@@ -58,17 +57,13 @@ func (command) Help() string {
 func (command) EnvFile() string { return ".env" }
 
 const (
-	// devPoll is how often files are looked at.
-	devPoll = 500 * time.Millisecond
+	devPoll = 500 * time.Millisecond // how often files are looked at
 	// devStart limits how long a new bot may take until it is ready, and devBuild how long its build.
-	devStart = 30 * time.Second
-	devBuild = 10 * time.Minute
-	// devStop is how much longer than BOT_DRAIN_TIMEOUT an old one may take to end.
-	devStop = 5 * time.Second
-	// closeTimeout limits how long what people have open may take to end.
-	closeTimeout = 2 * time.Second
-	// maxWatched limits the files that are looked at.
-	maxWatched = 20_000
+	devStart     = 30 * time.Second
+	devBuild     = 10 * time.Minute
+	devStop      = 5 * time.Second // how much longer than BOT_DRAIN_TIMEOUT an old one may take to end
+	closeTimeout = 2 * time.Second // limits how long what people have open may take to end
+	maxWatched   = 20_000          // limits the files that are looked at
 )
 
 // Run serves until the process is told to stop, and then drains the bot.
@@ -526,7 +521,6 @@ func tunnelHint(s *settings.Settings, addr string, look func(string) (string, er
 	return "tunnel: install devtunnel, cloudflared or ngrok, so that the Azure Bot reaches this machine"
 }
 
-// openBrowser shows the address to the person.
 func openBrowser(ctx context.Context, address string) error {
 	command := []string{"xdg-open"}
 	switch {

@@ -228,7 +228,6 @@ func (f *feature) wire(ctx context.Context, p *app.Program, cfg *bot.Config) err
 	return nil
 }
 
-// open makes the bot's index in that store.
 func (f *feature) open(s *settings.Settings, store *state.Store) (*knowledge.Index, error) {
 	cfg := knowledge.IndexConfig{Store: store, Tenant: f.tenant(s), Hybrid: f.Hybrid, Helper: f.cfg.Helper}
 	if f.Model != "" {
@@ -263,10 +262,8 @@ func (x lateIndex) Search(ctx context.Context, q knowledge.Query) ([]knowledge.P
 }
 
 const (
-	// firstRead is how long the start waits for the folders to be read.
-	firstRead = 10 * time.Second
-	// readWithin limits one run over a folder.
-	readWithin = 30 * time.Minute
+	firstRead  = 10 * time.Second // how long the start waits for the folders to be read
+	readWithin = 30 * time.Minute // limits one run over a folder
 )
 
 // reader keeps the folders of a bot in its index.
@@ -461,7 +458,6 @@ func (f *feature) main(args []string) (exit int, done bool) {
 	return 0, false
 }
 
-// readOneFile returns the exit code.
 func readOneFile() int {
 	// Where the system has no sandbox, the limits that the parent has set remain.
 	_ = sandbox.Confine()
@@ -490,9 +486,8 @@ func Self() *knowledge.Helper {
 }
 
 const (
-	watchEvery = 5 * time.Second
-	// exitPartial says that some files were not taken.
-	exitPartial = 3
+	watchEvery  = 5 * time.Second
+	exitPartial = 3 // says that some files were not taken
 )
 
 // commands are those that the feature adds.
@@ -635,7 +630,6 @@ type listCommand struct {
 	JSON bool `name:"json" help:"print JSON"`
 }
 
-// Run prints the documents.
 func (c listCommand) Run(ctx context.Context, p *app.Program) error {
 	return c.of.use(ctx, p, false, func(ctx context.Context, index *knowledge.Index) error {
 		all, err := index.List(ctx)
@@ -680,7 +674,6 @@ type removeCommand struct {
 	Name string `arg:"" help:"name of a folder, or of a document as list shows it"`
 }
 
-// Run removes documents.
 func (c removeCommand) Run(ctx context.Context, p *app.Program) error {
 	return c.of.use(ctx, p, true, func(ctx context.Context, index *knowledge.Index) error {
 		n, err := index.Remove(ctx, c.Name)

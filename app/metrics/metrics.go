@@ -74,7 +74,6 @@ func (f *feature) serve(ctx context.Context, p *app.Program) error {
 	return nil
 }
 
-// countModels counts model calls, their time, tokens and cost.
 func countModels(to prometheus.Registerer) func(outcome string, lasted time.Duration, used models.Usage) {
 	auto := promauto.With(to)
 	calls := auto.NewCounterVec(prometheus.CounterOpts{
@@ -101,7 +100,6 @@ func countModels(to prometheus.Registerer) func(outcome string, lasted time.Dura
 	}
 }
 
-// countServices counts what the actions of services are used for.
 func countServices(to prometheus.Registerer) func(metric, label string) {
 	auto := promauto.With(to)
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
@@ -121,7 +119,6 @@ func countServices(to prometheus.Registerer) func(metric, label string) {
 	}
 }
 
-// showVersion shows the version in the metrics.
 func showVersion(to prometheus.Registerer) {
 	to.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "planbot_build_info", Help: "1, with the version of the bot.", ConstLabels: prometheus.Labels{"version": app.Version()},

@@ -38,16 +38,13 @@ type command struct {
 	Replace string `type:"path" placeholder:"CHECKOUT" help:"build with this checkout of Planbot, not with a published version"`
 }
 
-// Help lists the examples.
 func (command) Help() string {
 	return "Writes a Go module with a bot, its tests, its app package, a CI workflow, and a Dockerfile and recipes to deploy it. The examples are " + strings.Join(exampleNames(), ", ") + ". " +
 		"With --replace it builds and its tests run at once, without a network."
 }
 
-// planbotModule is the path of this module.
-const planbotModule = "github.com/planbot-go/planbot"
+const planbotModule = "github.com/planbot-go/planbot" // the path of this module
 
-// Run writes all files, or none.
 func (c command) Run(_ context.Context, p *app.Program) error {
 	if err := c.check(); err != nil {
 		return cli.Usage(err)

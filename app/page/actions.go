@@ -33,8 +33,7 @@ import (
 )
 
 const (
-	// madeVersion is the format of the JSON of the views that show what the bot is made of.
-	madeVersion = 1
+	madeVersion = 1        // the format of the JSON of the views that show what the bot is made of
 	maxLine     = 200      // characters of a text in a list
 	maxShown    = 16 << 10 // bytes of a text in a view
 	maxActions  = 1000     // that are listed
@@ -174,8 +173,7 @@ func schemaJSON(s *jsonschema.Schema) json.RawMessage {
 	return raw
 }
 
-// asksWithin is how long a policy may think about what a view shows.
-const asksWithin = 2 * time.Second
+const asksWithin = 2 * time.Second // how long a policy may think about what a view shows
 
 // asks is what the bot's policy says of a call of an action without entities.
 func (v *actionViews) asks(a *actions.Action) (verdict actions.Approval) {
@@ -467,7 +465,6 @@ func (v *actionViews) run(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/dev/actions/"+url.PathEscape(a.Name)+"?"+url.Values{"run": {done.ID}}.Encode()+"#result", http.StatusSeeOther)
 }
 
-// try runs an action with what was typed.
 func (v *actionViews) try(ctx context.Context, a *actions.Action, typed url.Values) run {
 	// A ticked box adds its value to that of the hidden field, and a request without the field throws
 	// the state away as well.
@@ -544,7 +541,6 @@ type stage struct {
 	bot    *state.Scope // nil: it was not asked for
 }
 
-// load reads the state of the conversation and the person.
 func (s *stage) load(ctx context.Context) error {
 	a := s.turn.Activity
 	scopes, err := s.store.Load(ctx, state.ConversationKey(a.ChannelID, a.Recipient.ID, a.Conversation.BaseID()), state.UserKey(a.ChannelID, a.Recipient.ID, a.From.ID))
@@ -704,10 +700,8 @@ func (v *actionViews) record(s *stage, a *actions.Action, entities map[string]an
 	see(turn.Event{Ended: ended, State: after})
 }
 
-// byHand is the name of what begins a run by hand.
-const byHand = "by hand"
+const byHand = "by hand" // the name of what begins a run by hand
 
-// note writes down a result.
 func (v *actionViews) note(result actions.Result, err error, done *run) {
 	text := func(text string) string { return shownText(v.scrub.Text(text)) }
 	done.Text = text(result.Text())
@@ -761,7 +755,6 @@ type noticed struct {
 // errUnseen says what an action cannot do in a run by hand.
 var errUnseen = errors.New("an action that runs by hand cannot look at what waits to be sent")
 
-// Notify is for [actions.Notifier].
 func (n *noticed) Notify(ctx context.Context, notice actions.Notice) (string, error) {
 	to := actions.To(n.of)
 	if notice.To.Conversation == "" && notice.To.User == "" {
@@ -789,10 +782,8 @@ func (n *noticed) Notify(ctx context.Context, notice actions.Notice) (string, er
 	return n.page.of.Bot.Notify(ctx, notice)
 }
 
-// Notices is for [actions.Notifier].
 func (n *noticed) Notices(context.Context, string) ([]actions.Notice, error) { return nil, errUnseen }
 
-// Withdraw is for [actions.Notifier].
 func (n *noticed) Withdraw(context.Context, actions.Notice) (bool, error) { return false, errUnseen }
 
 func (n *noticed) all() []string {

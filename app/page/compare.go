@@ -50,8 +50,7 @@ type sides struct {
 // Same reports whether both turns have the same there.
 func (s sides) Same() bool { return s.A == s.B }
 
-// maxInline is how long a text may be that is shown without a frame.
-const maxInline = 60
+const maxInline = 60 // how long a text may be that is shown without a frame
 
 // Inline reports whether both fit into a line.
 func (s sides) Inline() bool {

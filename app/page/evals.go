@@ -196,7 +196,6 @@ func readReport(name string) ([]byte, error) {
 	return raw, err
 }
 
-// rowsOf reads a report.
 func rowsOf(info fs.FileInfo, raw []byte) (rows []evalRow, err error) {
 	var report struct {
 		Of    int    `json:"of"`

@@ -46,10 +46,8 @@ var (
 )
 
 const (
-	// maxFaults limits for how many calls a fault is set.
-	maxFaults = 100
-	// retryAfter is what a fault with 429 asks for.
-	retryAfter = 2 * time.Second
+	maxFaults  = 100             // limits for how many calls a fault is set
+	retryAfter = 2 * time.Second // what a fault with 429 asks for
 )
 
 // fault goes wrong a number of times.
@@ -116,7 +114,6 @@ func (f *faults) routes(mux *http.ServeMux) {
 	}))
 }
 
-// set sets a fault of the model, of sends, or a crash.
 func (f *faults) set(of, kind, times string) error {
 	n, err := strconv.Atoi(times)
 	if err != nil || n < 1 || n > maxFaults {
@@ -209,8 +206,7 @@ func (m faulty) Complete(ctx context.Context, req *models.Request) (*models.Resp
 	return &models.Response{Text: text, Finish: "stop"}, nil
 }
 
-// errOnPurpose is the cause of each fault of the model.
-var errOnPurpose = errors.New("a fault that was set on the page")
+var errOnPurpose = errors.New("a fault that was set on the page") // the cause of each fault of the model
 
 // cut answers the first half of what the model says.
 func (m faulty) cut(ctx context.Context, req *models.Request) (*models.Response, error) {

@@ -103,13 +103,10 @@ func (o *own) serve(ctx context.Context, p *app.Program) error {
 	return nil
 }
 
-// evalsDir is where the page looks for reports of bottest eval.
-const evalsDir = "evals"
+const evalsDir = "evals" // where the page looks for reports of bottest eval
 
-// scenariosDir is where the page saves tests.
-const scenariosDir = "scenarios"
+const scenariosDir = "scenarios" // where the page saves tests
 
-// parts are what the page shows of the bot.
 func (o *own) parts(ctx context.Context, p *app.Program) (Parts, error) {
 	s := p.Settings()
 	where, box, scripts := agentskills.Of(p)
@@ -180,13 +177,11 @@ func (o *own) parts(ctx context.Context, p *app.Program) (Parts, error) {
 	return of, nil
 }
 
-// errNotAsked ends a preview where the model would be asked.
-var errNotAsked = errors.New("a preview asks no model")
+var errNotAsked = errors.New("a preview asks no model") // ends a preview where the model would be asked
 
 // unasked is a model that keeps the first request and answers none.
 type unasked struct{ request *models.Request }
 
-// Complete is for [models.Model].
 func (m *unasked) Complete(_ context.Context, r *models.Request) (*models.Response, error) {
 	if m.request == nil {
 		m.request = r

@@ -20,10 +20,6 @@ import (
 // goOn goes on from a turn: it copies what the bot kept before or after it into a new conversation.
 type goOn struct{ page *Page }
 
-func (g goOn) routes(mux *http.ServeMux) {
-	mux.HandleFunc("POST /dev/turns/{id}/go-on", g.page.acts(g.begin))
-}
-
 // notCopied are values that are about the old conversation and nothing else: how to reach it, and what
 // waits in it.
 var notCopied = []string{"reference", "home", "approvals", "sentnotices", "targetedcards"}

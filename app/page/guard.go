@@ -17,8 +17,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 	"base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types planbot " +
 	"adaptivecards#markdownPassthroughPolicy adaptivecards#restoreContentsPolicy adaptivecards#deprecatedExportedFunctionPolicy"
 
-// maxBody limits what a browser or the bot may send to the page.
-const maxBody = 4 << 20
+const maxBody = 4 << 20 // limits what a browser or the bot may send to the page
 
 // guard lets only pages of this origin, and programs of this machine, reach h. It looks at every
 // request before it is routed. at is where the page is served.

@@ -16,18 +16,15 @@ import (
 )
 
 const (
-	// keepEvery is how often the page looks whether there is something to keep or to take over.
-	keepEvery = time.Second
-	// keptEnd is the end of the names of the files with what was kept.
-	keptEnd = ".kept.json"
+	keepEvery = time.Second  // how often the page looks whether there is something to keep or to take over
+	keptEnd   = ".kept.json" // the end of the names of the files with what was kept
 	// fileEnd is that of the files that people sent: a bot may fetch one again after it was built anew.
 	fileEnd = ".file.json"
 	// BuildFault is the name of the file in [Config.Keep] that says why the last build of the bot failed.
 	BuildFault = "build.txt"
 	// ExitCrashed is the exit code of a bot that crashes because somebody set that on its page.
-	ExitCrashed = 86
-	// maxBuildFault is how many bytes of that are shown.
-	maxBuildFault = 8 << 10
+	ExitCrashed   = 86
+	maxBuildFault = 8 << 10 // how many bytes of that are shown
 )
 
 // keeper leaves the chat and the turns in a folder, and takes over what other processes have left there:

@@ -26,13 +26,11 @@ var allowedTags = []string{
 	"p", "br", "strong", "em", "del", "code", "pre", "a", "ul", "ol", "li", "blockquote", "table", "thead", "tbody", "tr", "th", "td", "hr",
 }
 
-// allowedSchemes are those of links.
-var allowedSchemes = []string{"http", "https", "mailto"}
+var allowedSchemes = []string{"http", "https", "mailto"} // those of links
 
 // safeHTML is HTML that toHTML or plainHTML made of a text. It is a node of a view.
 type safeHTML string
 
-// Render is for gomponents.
 func (s safeHTML) Render(w io.Writer) error {
 	_, err := io.WriteString(w, string(s))
 	return err
@@ -59,7 +57,6 @@ func plainHTML(text string) safeHTML {
 	return safeHTML("<p>" + strings.ReplaceAll(nethtml.EscapeString(marked(text)), "\n", "<br>") + "</p>")
 }
 
-// reader reads Markdown.
 var reader = sync.OnceValue(func() goldmark.Markdown {
 	return goldmark.New(
 		goldmark.WithExtensions(extension.Strikethrough, extension.Table, extension.Linkify),
@@ -70,7 +67,6 @@ var reader = sync.OnceValue(func() goldmark.Markdown {
 // asText writes the nodes of Markdown that must not become what they say.
 type asText struct{}
 
-// RegisterFuncs is for goldmark.
 func (asText) RegisterFuncs(reg renderer.NodeRendererFuncRegisterer) {
 	reg.Register(ast.KindRawHTML, func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
 		if entering {
@@ -128,7 +124,6 @@ func (asText) RegisterFuncs(reg renderer.NodeRendererFuncRegisterer) {
 	})
 }
 
-// words is the text in a node.
 func words(n ast.Node, source []byte) string {
 	var out strings.Builder
 	_ = ast.Walk(n, func(n ast.Node, entering bool) (ast.WalkStatus, error) { // its func returns no error

@@ -19,9 +19,8 @@ const (
 	sampleEvery = 10 * time.Second
 	maxSamples  = 91
 	// maxSeries limits how many series are kept. There is one for each action, among others.
-	maxSeries = 400
-	// ownMetrics is how the names of the bot's metrics begin.
-	ownMetrics = "planbot_"
+	maxSeries  = 400
+	ownMetrics = "planbot_" // how the names of the bot's metrics begin
 	// sparkWide and sparkHigh are the size of a curve.
 	sparkWide, sparkHigh = 240, 40
 )
@@ -196,7 +195,6 @@ func (n *numbers) tiles() []tile {
 	return all
 }
 
-// Name is the metric in words.
 func (t tile) Name() string {
 	name := strings.TrimSuffix(strings.TrimPrefix(t.Metric, ownMetrics), "_total")
 	if of, ok := strings.CutSuffix(name, "_seconds"); ok {
@@ -278,7 +276,6 @@ func (t tile) curve() []float64 {
 	return points
 }
 
-// Points is the curve for an SVG.
 func (t tile) Points() string {
 	curve := t.curve()
 	top := max(slices.Max(curve), 1e-9)

@@ -42,6 +42,7 @@ import (
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/markup"
+	"github.com/planbot-go/planbot/internal/scrub"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/prompts"
@@ -144,7 +145,6 @@ type tabOf struct {
 //go:embed assets/* vendored/*/*
 var assetFiles embed.FS
 
-// assetHash is a hash of all assets.
 var assetHash = sync.OnceValue(func() string {
 	hash := sha256.New()
 	err := fs.WalkDir(assetFiles, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -162,7 +162,6 @@ var assetHash = sync.OnceValue(func() string {
 	return fmt.Sprintf("%x", hash.Sum(nil)[:8])
 })
 
-// cardLibrary draws the cards.
 const cardLibrary = "vendored/adaptivecards-3.0.6/adaptivecards.min.js"
 
 // New makes the page of a bot, which is not served yet.
@@ -253,13 +252,13 @@ func (p *Page) Handler(addr net.Addr, of Parts) (http.Handler, error) {
 	p.nums.routes(mux)
 	compared{p}.routes(mux)
 	newActionViews(p).routes(mux)
-	drafts := newPromptViews(p)
+	drafts := &promptViews{Page: p, scrub: scrub.NewForSecrets(p.cfg.Secrets...), slots: make(chan struct{}, maxPreviews)}
 	drafts.routes(mux)
 	skillViews{p}.routes(mux)
 	(&settingViews{Page: p}).routes(mux)
 	evalViews{p}.routes(mux)
 	(&whatIf{page: p, drafts: drafts}).routes(mux)
-	goOn{p}.routes(mux)
+	mux.HandleFunc("POST /dev/turns/{id}/go-on", p.acts(goOn{p}.begin))
 	tests{p}.routes(mux)
 	mux.HandleFunc("GET /dev/help", func(w http.ResponseWriter, _ *http.Request) { p.show(w, "/dev/help", "Help", helpPage()) })
 	mux.HandleFunc("GET /dev/help.json", func(w http.ResponseWriter, _ *http.Request) {
@@ -327,7 +326,6 @@ func (p *Page) write(w http.ResponseWriter, status int, content g.Node) {
 	_, _ = w.Write(out.Bytes()) // if this fails, nobody reads it
 }
 
-// writeJSON writes the JSON twin of a view.
 func writeJSON(w http.ResponseWriter, v any) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
@@ -461,7 +459,6 @@ func (p *Page) connector(mux *http.ServeMux) {
 	})
 }
 
-// took writes a duration for people.
 func took(d time.Duration) string {
 	switch {
 	case d <= 0:
@@ -676,7 +673,6 @@ func (p *Page) parts(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// shown prepares a message for its view.
 func (p *Page) shown(m message, in snapshot) shownMessage {
 	s := shownMessage{message: m, Name: p.cfg.Name, Room: in.Key}
 	if who, ok := in.person(m.Person); ok && m.Person != "" {

@@ -17,8 +17,7 @@ import (
 	"github.com/planbot-go/planbot/state/inbox"
 )
 
-// maxParked limits how many records one view lists.
-const maxParked = 200
+const maxParked = 200 // limits how many records one view lists
 
 // parked shows what waits, and the dead letters.
 type parked struct{ page *Page }
@@ -98,13 +97,11 @@ func (k parked) act(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/dev/parked", http.StatusSeeOther)
 }
 
-// away says that the state cannot be reached.
 func (k parked) away(w http.ResponseWriter, err error) {
 	k.page.cfg.Log.Error().Err(err).Msg("the page cannot read what is parked")
 	k.page.fail(w, http.StatusServiceUnavailable, "The state of the bot cannot be reached now. Its log says why.")
 }
 
-// find finds the dead letter of the path.
 func (k parked) find(w http.ResponseWriter, r *http.Request) (letter inbox.Waiting, ok bool) {
 	dead, err := k.page.of.Inbox.Dead(r.Context())
 	if err != nil {
@@ -197,13 +194,11 @@ func (k parked) about(letter inbox.Waiting) deadRow {
 	return d
 }
 
-// maxAbout is how much of a text a list shows.
-const maxAbout = 200
+const maxAbout = 200 // how much of a text a list shows
 
 // asks says what people were asked, before the action.
 var asks = map[string]string{"approval": "approval of ", "question": "an answer for ", "sign_in": "a person to sign in for "}
 
-// waiting says what a record waits for.
 func (k parked) waiting(one inbox.Waiting) waitingRow {
 	row := waitingRow{ID: one.ID, Since: one.Since, Until: one.Until, For: "unknown"}
 	_, row.Seen = k.page.turns.Turn(one.ID)

@@ -41,10 +41,6 @@ type promptViews struct {
 	slots    chan struct{}
 }
 
-func newPromptViews(p *Page) *promptViews {
-	return &promptViews{Page: p, scrub: scrub.NewForSecrets(p.cfg.Secrets...), slots: make(chan struct{}, maxPreviews)}
-}
-
 func (v *promptViews) routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /dev/prompts", func(w http.ResponseWriter, _ *http.Request) {
 		all, fault := v.folders()
@@ -66,7 +62,6 @@ type folder struct {
 	Files   []promptFile `json:"files"`
 }
 
-// promptFile is a file of a prompt.
 type promptFile struct {
 	Name   string `json:"name"`
 	Text   string `json:"text"`

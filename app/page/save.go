@@ -30,8 +30,7 @@ func (t tests) routes(mux *http.ServeMux) {
 	mux.HandleFunc("POST /dev/turns/save", t.page.acts(t.save))
 }
 
-// maxChosen limits the turns of one scenario.
-const maxChosen = 50
+const maxChosen = 50 // limits the turns of one scenario
 
 // testFile matches the names of files that can be saved.
 var testFile = regexp.MustCompile(`^[a-z0-9-]{1,64}\.yaml$`)
@@ -53,7 +52,6 @@ type chosenTurn struct {
 	Chosen bool
 }
 
-// chosen reads the turns of a request.
 func (t tests) chosen(ids []string) (turns []turnlog.Record, fault string) {
 	if len(ids) > maxChosen {
 		return nil, fmt.Sprintf("A test has at most %d turns.", maxChosen)
@@ -68,7 +66,6 @@ func (t tests) chosen(ids []string) (turns []turnlog.Record, fault string) {
 	return turns, ""
 }
 
-// write writes the turns as a scenario.
 func (t tests) write(ctx context.Context, ids []string, file string) (yaml []byte, open []string, fault string) {
 	turns, fault := t.chosen(ids)
 	if fault != "" {
@@ -114,7 +111,6 @@ func (t tests) show(w http.ResponseWriter, r *http.Request) {
 	t.page.show(w, "/dev/turns", "Save as test", t.page.savePage(v))
 }
 
-// freeName is a name that no file has.
 func (t tests) freeName(ids []string) string {
 	name := "test"
 	if len(ids) > 0 && testFile.MatchString("turn-"+ids[0]+".yaml") {
@@ -176,7 +172,6 @@ func (t tests) save(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/dev/turns/save?"+url.Values{"turn": ids, "saved": {filepath.Join(t.page.of.Scenarios, name)}}.Encode(), http.StatusSeeOther)
 }
 
-// whyNotSaved says to people why a file was not saved.
 func whyNotSaved(err error, folder, name string) (status int, why string) {
 	switch {
 	case errors.Is(err, fs.ErrExist):

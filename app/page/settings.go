@@ -10,8 +10,7 @@ import (
 	"github.com/planbot-go/planbot/app"
 )
 
-// doctorWithin limits one examination of the settings.
-const doctorWithin = 30 * time.Second
+const doctorWithin = 30 * time.Second // limits one examination of the settings
 
 // Setting says where a setting's value comes from.
 type Setting struct {

@@ -20,10 +20,9 @@ import (
 )
 
 const (
-	maxParts   = 100 // files of a skill that are listed
-	maxThreads = 50  // of a channel that are looked at
-	// skillsWithin limits one look at the folders of skills.
-	skillsWithin = 10 * time.Second
+	maxParts     = 100              // files of a skill that are listed
+	maxThreads   = 50               // of a channel that are looked at
+	skillsWithin = 10 * time.Second // limits one look at the folders of skills
 )
 
 // skillViews show the bot's skills.
@@ -80,7 +79,6 @@ type faultShown struct {
 	Warning bool   `json:"warning"`
 }
 
-// look looks for the skills as the bot does.
 func (v skillViews) look(ctx context.Context) skillsView {
 	said := skillsView{
 		Version: madeVersion, Folders: append([]string{}, v.of.Skills.Roots...), Skills: []skillShown{}, Others: []faultShown{}, Refused: []string{},

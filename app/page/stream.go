@@ -13,32 +13,27 @@ import (
 )
 
 const (
-	maxTabs   = 32   // open streams; the oldest gives way
-	maxMissed = 1024 // events that a stream may catch up on
-	// flushEvery is the least time between two messages of a stream.
-	flushEvery = 100 * time.Millisecond
-	// pingEvery is when a silent stream says that it is alive.
-	pingEvery = 15 * time.Second
-	// writeWithin limits one write to a stream.
-	writeWithin = 30 * time.Second
+	maxTabs     = 32                     // open streams; the oldest gives way
+	maxMissed   = 1024                   // events that a stream may catch up on
+	flushEvery  = 100 * time.Millisecond // the least time between two messages of a stream
+	pingEvery   = 15 * time.Second       // when a silent stream says that it is alive
+	writeWithin = 30 * time.Second       // limits one write to a stream
 )
 
 // event says what changed: a turn by its id, or a conversation by its key, or what alarm stands for.
 type event struct{ Turn, Room string }
 
-// alarm is in place of a conversation when the bar above each view has other words.
-const alarm = "!alarm"
+const alarm = "!alarm" // in place of a conversation when the bar above each view has other words
 
 // hub tells open pages what changed. It keeps no queue for any of them: a page that was away asks for
 // what came after the last event that it saw.
 type hub struct {
-	mu     sync.Mutex
-	last   uint64  // number of the last event
-	events []event // the last ones
-	tabs   []*tab  // oldest first
-	closed bool
-	// started tells one start of the bot from another, for pages that outlive it.
-	started string
+	mu      sync.Mutex
+	last    uint64  // number of the last event
+	events  []event // the last ones
+	tabs    []*tab  // oldest first
+	closed  bool
+	started string // tells one start of the bot from another, for pages that outlive it
 }
 
 // tab is an open stream.
@@ -90,7 +85,6 @@ func (h *hub) leave(t *tab) {
 	h.tabs = slices.DeleteFunc(h.tabs, func(other *tab) bool { return other == t })
 }
 
-// close ends all streams.
 func (h *hub) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -256,8 +256,7 @@ type passed struct {
 	Activity jsontext.Value `json:"activity,omitzero"`
 }
 
-// maxPassed limits what one view lists.
-const maxPassed = 100
+const maxPassed = 100 // limits what one view lists
 
 func activityRoutes(p *Page, mux *http.ServeMux) {
 	mux.HandleFunc("GET /dev/activities", func(w http.ResponseWriter, _ *http.Request) {

@@ -29,8 +29,7 @@ func text(parts ...any) g.Node {
 	return g.Text(marked(out.String()))
 }
 
-// space is what parts of a line have between them.
-var space = g.Text(" ")
+var space = g.Text(" ") // what parts of a line have between them
 
 func para(class string, children ...g.Node) g.Node { return h.P(h.Class(class), g.Group(children)) }
 
@@ -46,7 +45,6 @@ func code(parts ...any) g.Node { return h.Code(text(parts...)) }
 // frame is a text with its lines, in a frame that scrolls.
 func frame(content string) g.Node { return h.Pre(h.TabIndex("0"), text(content)) }
 
-// named is a frame of that name.
 func named(name, content string) g.Node {
 	return h.Pre(h.TabIndex("0"), h.Aria("label", name), text(content))
 }
@@ -92,12 +90,10 @@ func sends(name, value string) g.Node {
 	return h.Input(h.Type("hidden"), h.Name(name), h.Value(value))
 }
 
-// optionOf is one of a list to choose from.
 func optionOf(value string, isChosen bool, parts ...any) g.Node {
 	return h.Option(h.Value(value), markup.On("selected", isChosen), text(parts...))
 }
 
-// titled is a part of a view under a title.
 func titled(id, title string, children ...g.Node) g.Node {
 	return h.Section(h.Aria("labelledby", id), h.H2(h.ID(id), text(title)), g.Group(children))
 }
@@ -235,7 +231,6 @@ func faultPage(title, why string) g.Node {
 	return body(h.H1(text(title)), h.P(text(why)), h.P(link("/dev/", "Back to the chat")))
 }
 
-// helpPage is the view with the keys.
 func helpPage() g.Node {
 	key := func(keys string, does string) g.Node {
 		return h.Tr(h.Td(each(strings.Split(keys, " "), func(i int, key string) g.Node {
@@ -326,7 +321,6 @@ func (p *Page) faultForms(v faultsView) g.Node {
 	))
 }
 
-// workbenchScripts are those of the chat.
 var workbenchScripts = []string{"live.js", "chat.js", "adaptivecards.min.js"}
 
 // workbenchPage is the chat beside the turns.
@@ -429,12 +423,10 @@ func (v workbenchView) sayForm() g.Node {
 	)
 }
 
-// peopleOptions are the people to choose from.
 func peopleOptions(people []person, chosen string) g.Node {
 	return g.Map(people, func(one person) g.Node { return optionOf(one.Key, one.Key == chosen, one.Name) })
 }
 
-// listJSON is a list for a script.
 func listJSON(all []string) string {
 	raw, err := json.Marshal(all)
 	if err != nil {
@@ -609,7 +601,6 @@ func (s shownMessage) content() g.Group {
 	}
 }
 
-// first are the first letters of a text.
 func first(content string, most int) string { return fmt.Sprintf("%.*s", most, content) }
 
 // turnListView is what the list of turns shows.
@@ -697,7 +688,6 @@ func (p *Page) placeName(t turnlog.Head) string {
 // placeOf is the kind of a conversation, for people.
 func placeOf(kind string) string { return either(kind == "groupChat", "group chat", kind) }
 
-// turnPage is the view of one turn.
 func (p *Page) turnPage(v *turnView) g.Node {
 	return h.Main(
 		h.ID("main"), h.Class("page"), h.Data("last", "0"),
@@ -732,7 +722,6 @@ func (p *Page) turnBody(v *turnView) g.Node {
 	}
 }
 
-// count is a number of things in words.
 func count(n int, word string) string {
 	return fmt.Sprint(either(n == 0, "no", fmt.Sprint(n)), " ", plural(n, word))
 }
@@ -751,8 +740,7 @@ func (v *turnView) part(name, title, gist string, content g.Node) g.Node {
 	))
 }
 
-// maxGist is how much of a text the line of a part has.
-const maxGist = 200
+const maxGist = 200 // how much of a text the line of a part has
 
 // partOf is the part of the page that shows a problem.
 func partOf(p turnlog.Problem) string { return either(p.Part == "commands", "plan", p.Part) }
@@ -823,7 +811,6 @@ func (p *Page) turnLinks(v *turnView) g.Node {
 	)
 }
 
-// waterfall shows what took how long.
 func (v *turnView) waterfall() g.Node {
 	return h.Ol(h.Class("fall"), h.Aria("label", "What took how long"), g.Map(v.Spans, func(s span) g.Node {
 		return h.Li(h.Span(text(s.Name)), stacked("", 100, []piece{{From: s.From, Wide: s.Wide}}), dim(took(s.Took)))
@@ -962,7 +949,6 @@ func promptBar(r turnlog.Round, tokens int) g.Node {
 	return stacked(fmt.Sprint("The parts of ", tokens, " tokens"), max(tokens, r.InputTokens), pieces)
 }
 
-// promptSection is a part of a prompt.
 func promptSection(s turnlog.Section, isOpen bool) g.Node {
 	return h.Li(
 		h.Data("section", s.Name), markup.On("data-left", s.Left),
@@ -1025,7 +1011,6 @@ func planGist(steps []step) string {
 	return strings.Join(names, ", ")
 }
 
-// planTable is what was planned, and what came of it.
 func planTable(steps []step) g.Node {
 	if len(steps) == 0 {
 		return line("There was no plan.")
@@ -1280,7 +1265,6 @@ func (p *Page) whatIfForm(v whatIfView) g.Node {
 	)
 }
 
-// cost says what a run may cost.
 func (v whatIfView) cost() string {
 	c := v.Cost
 	switch {
@@ -1474,7 +1458,6 @@ func (v actionView) destroys() bool {
 	return slices.ContainsFunc(v.Effects, func(e effect) bool { return e.Name == "Destructive" })
 }
 
-// actionForm runs an action by hand.
 func (p *Page) actionForm(v actionView) g.Node {
 	return h.Form(
 		h.Class("form"), h.Method("post"), markup.Action(actionAddress(v.Name)), markup.On("novalidate", true),
@@ -1939,7 +1922,6 @@ func (p *Page) lostPage(d deadRow) g.Node {
 	)
 }
 
-// known is what is known of a dead letter.
 func (d deadRow) known() g.Node {
 	return h.Details(h.Class("source"), h.Summary(text("What is known"), unseen(" of turn ", d.ID)), d.table())
 }
@@ -2101,8 +2083,7 @@ func (c *comparison) html() g.Node {
 const (
 	// shortJSON is how long an object or a list may be that is shown in one line, and openJSON one that is not folded.
 	shortJSON, openJSON = 72, 600
-	// maxColoured limits what gets colours and folds.
-	maxColoured = 128 << 10
+	maxColoured         = 128 << 10 // limits what gets colours and folds
 )
 
 // jsonOf is JSON in colours, with objects and lists to fold. Any other text is in a frame as it is; "": nothing.
@@ -2114,7 +2095,6 @@ func jsonOf(content string) g.Node {
 	return h.Div(h.Class("json"), jsonNode(nil, raw))
 }
 
-// jsonNode is a value, behind its key.
 func jsonNode(key g.Node, raw jsontext.Value) g.Node {
 	if len(raw) <= shortJSON || raw.Kind() != '{' && raw.Kind() != '[' {
 		return h.Div(key, inline(raw))
@@ -2138,7 +2118,6 @@ func jsonNode(key g.Node, raw jsontext.Value) g.Node {
 	)
 }
 
-// inline is a value in one line.
 func inline(raw jsontext.Value) g.Node {
 	d := jsontext.NewDecoder(strings.NewReader(string(raw)), jsontext.AllowDuplicateNames(true))
 	var all g.Group
@@ -2171,7 +2150,6 @@ func inline(raw jsontext.Value) g.Node {
 	}
 }
 
-// quotedToken is a text with its quotes.
 func quotedToken(t jsontext.Token) string {
 	raw, err := jsontext.AppendQuote(nil, t.String())
 	if err != nil {

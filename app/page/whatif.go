@@ -53,14 +53,10 @@ type Trial struct {
 }
 
 const (
-	// whatIfBudget is how many tokens the what-ifs of a page may use in all.
-	whatIfBudget = 200_000
-	// maxRuns limits how often one what-if plans.
-	maxRuns = 10
-	// planWithin limits one plan.
-	planWithin = 2 * time.Minute
-	// leeway is how many more tokens than was told a run may take without telling it again.
-	leeway = 500
+	whatIfBudget = 200_000         // how many tokens the what-ifs of a page may use in all
+	maxRuns      = 10              // limits how often one what-if plans
+	planWithin   = 2 * time.Minute // limits one plan
+	leeway       = 500             // how many more tokens than was told a run may take without telling it again
 )
 
 // whatIf plans again on what a turn found, with something changed, and runs nothing. It is safe for
@@ -252,7 +248,6 @@ func (w *whatIf) trial(ctx context.Context, c changes, watch func(planner.Event)
 	return w.page.of.WhatIf(ctx, with)
 }
 
-// read reads the form.
 func (c *changes) read(r *http.Request) error {
 	f := r.PostFormValue
 	c.Text, c.State, c.Draft, c.Runs = f("text"), f("state"), f("draft"), 1
@@ -492,7 +487,6 @@ func modelTime(rec turnlog.Record) (all time.Duration) {
 	return all
 }
 
-// plansOf are the plans of a turn as text.
 func plansOf(rec turnlog.Record) string {
 	var plans []string
 	for _, p := range rec.Plans {

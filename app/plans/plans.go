@@ -30,8 +30,7 @@ import (
 	"github.com/planbot-go/planbot/planner/plan"
 )
 
-// maxOutputBytes limits the text read as one model output, and the lines of --jsonl.
-const maxOutputBytes = 16 << 20
+const maxOutputBytes = 16 << 20 // limits the text read as one model output, and the lines of --jsonl
 
 // Feature adds the command plan.
 func Feature() app.Feature {
@@ -51,7 +50,6 @@ type planShowCmd struct {
 	Text string `arg:"" help:"what the person says"`
 }
 
-// Run prints the messages and the plan.
 func (c planShowCmd) Run(ctx context.Context, p *app.Program) error {
 	s, std := p.Settings(), p.Streams()
 	if err := cli.Check(s); err != nil {
@@ -309,7 +307,6 @@ func (c planRunCmd) Run(ctx context.Context, p *app.Program) error {
 	return errors.Join(run.failure(), err, end())
 }
 
-// readPlan reads a plan's file.
 func readPlan(file string) (string, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -441,7 +438,6 @@ func (r *planRun) next(_ context.Context, turn *actions.Turn) (plan.Plan, error)
 	return saying(strings.Join(told, "\n")), nil
 }
 
-// saying is a plan that only says that.
 func saying(text string) plan.Plan {
 	return plan.Plan{Commands: []plan.Command{{Kind: plan.Say, Response: text}}}
 }
@@ -454,7 +450,6 @@ func (r *planRun) claim(turn *actions.Turn) bool {
 	return r.turn == turn.Activity.ID
 }
 
-// behind are the commands behind that many DO commands.
 func behind(commands []plan.Command, done int) []plan.Command {
 	for i, c := range commands {
 		if done == 0 {

@@ -92,7 +92,6 @@ type done struct {
 	unasked bool // not approved, although such calls need approval
 }
 
-// gave records the result of the call.
 func (d *done) gave(r actions.Result) {
 	text := r.Text()
 	if r.Failed() {
@@ -114,8 +113,7 @@ type reply struct{ text, card, approval string }
 // asks reports whether the message asks for an approval.
 func (r reply) asks() bool { return r.card != "" && r.card != anotherCard }
 
-// anotherCard is a card that asks for no approval.
-const anotherCard = "(another)"
+const anotherCard = "(another)" // a card that asks for no approval
 
 var (
 	// approvalIn finds the name of an approval in the buttons of its card.
@@ -501,10 +499,8 @@ func (s *step) said(text string) bool {
 	})
 }
 
-// listsName is the name of [lists.Lists] in state.
-const listsName = "lists"
+const listsName = "lists" // the name of [lists.Lists] in state
 
-// listsOf returns the lists as the turn finds them.
 func listsOf(t *bot.Turn) jsontext.Value {
 	if scope := t.Personal(); scope != nil && scope.Has(listsName) {
 		if raw, err := scope.JSON(listsName); err == nil {
@@ -558,10 +554,8 @@ func (r *Recorder) seedOf(found turn.State, s *seed) {
 	s.Conversation, s.User, s.Bot = values("conversation"), values("user"), values("bot")
 }
 
-// mentioned is how scenarios mention the bot.
-const mentioned = "<at>ListBot</at>"
+const mentioned = "<at>ListBot</at>" // how scenarios mention the bot
 
-// learn tells the scrubber the names in an activity.
 func learn(a *activity.Activity, s *scrub.Scrubber) {
 	if a.Recipient.ID != "" {
 		s.Keep(a.Recipient.ID, botID)
@@ -582,8 +576,7 @@ func learn(a *activity.Activity, s *scrub.Scrubber) {
 	}
 }
 
-// botID is the bot's account in scenarios.
-const botID = "28:bot"
+const botID = "28:bot" // the bot's account in scenarios
 
 // valueOf is the value of an activity with stand-ins. Addresses of files go whole: whoever has one needs
 // nothing else, and no part of it looks like a secret.
@@ -802,7 +795,9 @@ func FromTurns(ctx context.Context, cfg Config, name string, turns []turnlog.Rec
 				p.clicks = append(p.clicks, later)
 			}
 		}
-		p.fill()
+		p.rounds()
+		p.commands()
+		p.sent()
 	}
 	if len(c.steps) == 0 {
 		return nil, nil, errors.New("no turn was chosen")
@@ -915,13 +910,6 @@ type parts struct {
 	clicks []parts // turns of clicks on its cards, oldest first
 }
 
-// fill adds what the bot did.
-func (p parts) fill() {
-	p.rounds()
-	p.commands()
-	p.sent()
-}
-
 // at returns the step in which the turn did something at that time: that of its activity or, once it has
 // waited, that of the newest click. It is nil if what ended the wait is not among the steps.
 func (p parts) at(t time.Time) *step {
@@ -1022,7 +1010,6 @@ func (p parts) sent() {
 	}
 }
 
-// listsIn are the lists that a turn found.
 func listsIn(a *activity.Activity, found turn.State) jsontext.Value {
 	scope := "conversation"
 	if a.Conversation.Personal() {

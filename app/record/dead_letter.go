@@ -122,7 +122,6 @@ func (d *deadLetter) answers(rec *turn.Record) (all []answer) {
 	return all
 }
 
-// saying is a plan that says these texts.
 func saying(texts []string) (commands []plan.Command) {
 	for _, text := range texts {
 		if strings.TrimSpace(text) != "" {
@@ -132,7 +131,6 @@ func saying(texts []string) (commands []plan.Command) {
 	return commands
 }
 
-// commandsOf returns the commands that ran.
 func commandsOf(outcomes []actions.Outcome) (commands []plan.Command) {
 	for _, o := range outcomes {
 		if o.Action == plan.Say {

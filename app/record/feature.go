@@ -93,7 +93,6 @@ const (
 	maxContents, maxContent = 5000, 64 << 10
 )
 
-// content keeps whole turns for that long.
 func (f *feature) content(store *state.Store, keep time.Duration, secrets []string) bot.Feature {
 	return bot.Feature{
 		Name: "contents", Keeps: "For a while, I also keep what you write and what I do, to test my new versions.",
@@ -159,7 +158,6 @@ type exportCmd struct {
 	Out   string   `short:"o" type:"path" placeholder:"FILE" help:"new file; without it standard output"`
 }
 
-// Help explains the outcome.
 func (exportCmd) Help() string {
 	return "Writes scenarios that bottest run plays: what came in, what the model planned, and what had to be done. " +
 		"Names, ids and secrets have stand-ins, as far as they are found. Look before you share it."

@@ -86,14 +86,10 @@ type Recorder struct {
 }
 
 const (
-	// pause is the least time that the writer waits for more before it writes.
-	pause = 500 * time.Millisecond
-	// restraint is how many times as long as its last write the writer waits.
-	restraint = 10
-	// wholePerSecond is how many turns a second are kept whole.
-	wholePerSecond = 100
-	// closeWithin limits how long Close may write.
-	closeWithin = 5 * time.Second
+	pause          = 500 * time.Millisecond // the least time that the writer waits for more before it writes
+	restraint      = 10                     // how many times as long as its last write the writer waits
+	wholePerSecond = 100                    // how many turns a second are kept whole
+	closeWithin    = 5 * time.Second        // limits how long Close may write
 )
 
 // New creates the folder and starts recording. Close ends it.
@@ -334,13 +330,11 @@ type answering struct {
 // Unwrap is for [http.ResponseController].
 func (a *answering) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// WriteHeader records the status.
 func (a *answering) WriteHeader(status int) {
 	a.status = cmp.Or(a.status, status)
 	a.ResponseWriter.WriteHeader(status)
 }
 
-// Write records the body.
 func (a *answering) Write(p []byte) (int, error) {
 	a.body.Write(p)
 	return a.ResponseWriter.Write(p)

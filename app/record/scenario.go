@@ -114,7 +114,6 @@ type answer struct {
 	Deployment string   `json:"deployment,omitzero"`
 }
 
-// MarshalJSON writes a text answer as a string.
 func (a answer) MarshalJSON() ([]byte, error) {
 	type plain answer
 	if a.Text != nil {
@@ -234,7 +233,6 @@ func (o *order) UnmarshalJSON(raw []byte) error {
 //go:embed scenario.schema.json
 var schemaFile []byte
 
-// fileSchema is the schema of an object with scenarios.
 var fileSchema = sync.OnceValue(func() *jsonschema.Schema {
 	const name = "planbot:///scenario.schema.json" // not a file: a folder whose name has a space makes no URL
 	tree, err := jsonschema.UnmarshalJSON(bytes.NewReader(schemaFile))

@@ -79,7 +79,6 @@ func (t *recorded) calls(plans int) (all []call) {
 	return all
 }
 
-// callsOf are the calls of the plans of a dry run.
 func callsOf(run *dryrun.Run) (all []call) {
 	for i, p := range run.Plans {
 		var reached []dryrun.Call
@@ -223,10 +222,8 @@ func saidIn(run *dryrun.Run) string {
 }
 
 const (
-	// leastAlike is how much of two texts has to be the same.
-	leastAlike = 0.5
-	// maxShown is how many characters of a text are shown.
-	maxShown = 100
+	leastAlike = 0.5 // how much of two texts has to be the same
+	maxShown   = 100 // how many characters of a text are shown
 )
 
 // alike is the share of words that two texts have in common, in any order, from 0 to 1.

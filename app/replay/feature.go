@@ -59,12 +59,10 @@ type command struct {
 }
 
 const (
-	exitStopped = 3 // a model was away, or somebody stopped it
-	// planWithin limits one turn.
-	planWithin = 5 * time.Minute
+	exitStopped = 3               // a model was away, or somebody stopped it
+	planWithin  = 5 * time.Minute // limits one turn
 )
 
-// Help explains the outcome.
 func (command) Help() string {
 	return "Each turn is planned on the state that it found, with the results of the actions as they were recorded: " +
 		"nothing is called or sent. Where a plan needs a result that was never recorded, the turn ends there. " +
@@ -102,7 +100,6 @@ func (n *numbers) add(other numbers) {
 	n.Cost += other.Cost
 }
 
-// Run replays.
 func (c *command) Run(ctx context.Context, p *app.Program) error {
 	if err := c.check(); err != nil {
 		return app.Usage(err)
@@ -182,7 +179,6 @@ func (c *command) check() error {
 	return errors.Join(faults...)
 }
 
-// write writes the report where it is wanted.
 func (c *command) write(p *app.Program, r *report) error {
 	r.sort()
 	var faults []error
@@ -459,10 +455,8 @@ func (r *report) sort() {
 	})
 }
 
-// fails reports whether a change is one of --fail-on.
 func (r *report) fails(c change) bool { return slices.Contains(r.FailOn, c.Kind) }
 
-// failed counts the turns with such a change.
 func (r *report) failed() (n int) {
 	for _, t := range r.Turns {
 		if slices.ContainsFunc(t.Changes, r.fails) {
@@ -472,7 +466,6 @@ func (r *report) failed() (n int) {
 	return n
 }
 
-// changed are the turns with changes.
 func (r *report) changed() []result {
 	n := slices.IndexFunc(r.Turns, func(t result) bool { return len(t.Changes) == 0 })
 	if n < 0 {
@@ -481,7 +474,6 @@ func (r *report) changed() []result {
 	return r.Turns[:n]
 }
 
-// summary is the report in one line.
 func (r *report) summary() string {
 	count := map[string]int{}
 	for _, t := range r.Turns {
@@ -524,7 +516,6 @@ func (r *report) figures() (rows [][3]string) {
 	return rows
 }
 
-// text writes the report for a terminal.
 func (r *report) text(w io.Writer) error {
 	var out strings.Builder
 	for _, t := range r.changed() {
@@ -545,10 +536,8 @@ func (r *report) text(w io.Writer) error {
 	return err
 }
 
-// maxRows limits the table of a pull request, and the list of what is not replayed.
-const maxRows = 50
+const maxRows = 50 // limits the table of a pull request, and the list of what is not replayed
 
-// cell is a text in a table of Markdown.
 func cell(text string) string {
 	marks := strings.NewReplacer("|", `\|`, "<", "&lt;", "`", "'", "@", "@\u200b", "*", `\*`, "_", `\_`, "[", `\[`)
 	return marks.Replace(cli.OneLine(text))

@@ -44,8 +44,7 @@ type recording struct {
 
 const (
 	keptFile = ".kept.json" // of the page
-	// maxLine is how many bytes a turn may have.
-	maxLine = 16 << 20
+	maxLine  = 16 << 20     // how many bytes a turn may have
 )
 
 // read reads files and folders. A folder has whole turns, or else scenarios.
@@ -172,7 +171,6 @@ func (r *recording) readTurn(place string, text []byte) {
 	r.add(place, t)
 }
 
-// add adds a turn with a plan.
 func (r *recording) add(place string, t turnlog.Record) {
 	file, _, _ := strings.Cut(place, ": line ")
 	switch {
@@ -238,8 +236,7 @@ func (r *recording) scenario(s *record.Scenario) {
 	}
 }
 
-// maxHistory is how many turns of a scenario the next one finds.
-const maxHistory = 5
+const maxHistory = 5 // how many turns of a scenario the next one finds
 
 // decides reports whether an event is the decision about a call.
 func decides(e *record.Event) bool {
@@ -288,8 +285,7 @@ func (t *recorded) begin(s *record.Scenario, e *record.Event, said prompts.Histo
 	}
 }
 
-// historyName is the name of a history in state.
-const historyName = "history"
+const historyName = "history" // the name of a history in state
 
 // goOn adds what the model wrote in a step, and what had to come of it.
 func (t *recorded) goOn(d *record.Step) {

@@ -200,8 +200,7 @@ func extension(e teams.Extension) manifest.Extension {
 // maxStarterHelp those of its description.
 const maxStarter, maxStarterHelp = 32, 128
 
-// gap stands in a starter's description for what people fill in: {list} means nothing to them.
-const gap = "…"
+const gap = "…" // stands in a starter's description for what people fill in: {list} means nothing to them
 
 var placeholder = regexp.MustCompile(`\{[^{}]*\}`)
 

@@ -26,8 +26,7 @@ import (
 	"github.com/planbot-go/planbot/internal/otlp"
 )
 
-// flushWithin limits how long the last spans may take.
-const flushWithin = 2 * time.Second
+const flushWithin = 2 * time.Second // limits how long the last spans may take
 
 // settings are OpenTelemetry's variables.
 type settings struct {

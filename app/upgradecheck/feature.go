@@ -40,13 +40,10 @@ type command struct {
 }
 
 const (
-	// most is how many records are looked at.
-	most = 100_000
-	// within limits how long a policy may think about a call.
-	within = 10 * time.Second
+	most   = 100_000          // how many records are looked at
+	within = 10 * time.Second // limits how long a policy may think about a call
 )
 
-// Help explains the outcome.
 func (command) Help() string {
 	return "Looks at approvals, sign-ins, questions, reminders, recurring notices and dead letters of the running bots " +
 		"(REDIS_URL or BOT_DATA_DIR), and changes nothing. For each it asks whether the actions are there, whether the entities " +
@@ -72,7 +69,6 @@ type report struct {
 	Stuck   []stuck `json:"stuck"`
 }
 
-// Run checks.
 func (c *command) Run(ctx context.Context, p *app.Program) error {
 	if c.Allow < 0 || c.MaxAge < 0 {
 		return app.Usage(errors.New("--allow and --max-age: must not be negative"))
@@ -214,7 +210,6 @@ func (j *judge) judge(ctx context.Context, w inbox.Waiting) (found stuck, ok boo
 	return found, found.Why == ""
 }
 
-// kindOf is what a record waits for, in words.
 func kindOf(rec *turn.Record) string {
 	switch kind := string(rec.Wait.For); {
 	case kind == "time" && rec.Wait.Every != "":
@@ -272,7 +267,6 @@ func (j *judge) why(ctx context.Context, rec *turn.Record, a *activity.Activity)
 
 func gone(action string) string { return "the action " + action + " is gone" }
 
-// check says why a call cannot be made.
 func (j *judge) check(name string, entities map[string]any) (call actions.Call, why string) {
 	action, ok := j.bot.Actions.Lookup(name)
 	if !ok {

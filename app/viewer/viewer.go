@@ -53,11 +53,9 @@ const (
 )
 
 const (
-	sessionFor = 8 * time.Hour
-	// signInFor is how long a person may take to sign in.
-	signInFor = 10 * time.Minute
-	// signInWithin limits what the login service may take.
-	signInWithin = 10 * time.Second
+	sessionFor   = 8 * time.Hour
+	signInFor    = 10 * time.Minute // how long a person may take to sign in
+	signInWithin = 10 * time.Second // limits what the login service may take
 	maxSessions  = 10_000
 	sessionsEach = 32 // places for sessions of one person: a sign-in takes the place of one of their own
 	maxBody      = 16 << 10
@@ -379,7 +377,6 @@ func (q *request) find() error {
 
 func (q *request) turn() error { return q.showTurn(false, "") }
 
-// showTurn shows what is known about the turn of the path.
 func (q *request) showTurn(content bool, said string) error {
 	id := q.r.PathValue("id")
 	p := page{Title: "Turn " + cli.OneLine(id), ID: id, Said: said}
@@ -653,7 +650,6 @@ func (q *request) signOut() error {
 	return nil
 }
 
-// html is the page.
 func (p page) html() g.Node {
 	return h.Doctype(h.HTML(
 		h.Lang("en"),

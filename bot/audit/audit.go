@@ -54,9 +54,8 @@ type Entry struct {
 }
 
 const (
-	logName = "audit"
-	// maxEntries limits the entries in Redis, to about 100 MB.
-	maxEntries = 200_000
+	logName    = "audit"
+	maxEntries = 200_000 // limits the entries in Redis, to about 100 MB
 )
 
 // Read passes the entries since then to each, oldest first, until each returns an error. It also ends
@@ -113,8 +112,7 @@ type audit struct {
 	keep  time.Duration
 }
 
-// entries are those of a record that are not in the log yet.
-var entries = turn.NewSlot[[]Entry](logName)
+var entries = turn.NewSlot[[]Entry](logName) // those of a record that are not in the log yet
 
 // noted adds an entry to the record that the note is about.
 func (a *audit) noted(t *turn.Turn, n *turn.Note) {

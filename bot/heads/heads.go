@@ -58,13 +58,10 @@ type Head struct {
 }
 
 const (
-	table = "turns"
-	// maxHeads limits the heads in Redis, to about 50 MB.
-	maxHeads = 100_000
-	// within limits the write of one.
-	within = 2 * time.Second
-	// maxText limits what comes from outside, such as ids.
-	maxText = 256
+	table    = "turns"
+	maxHeads = 100_000         // limits the heads in Redis, to about 50 MB
+	within   = 2 * time.Second // limits the write of one
+	maxText  = 256             // limits what comes from outside, such as ids
 )
 
 // Read returns the head of the turn with that id. The error is [state.ErrNoRow] if there is none: the
@@ -85,8 +82,9 @@ func Read(ctx context.Context, store *state.Store, id string) (Head, error) {
 func New(store *state.Store, keep time.Duration) turn.Feature {
 	h := &heads{store, keep}
 	return turn.Feature{
-		Name: "heads", Ended: h.ended, Forget: h.forget,
-		Keeps: "For a while, I also keep when you wrote and how it ended.",
+		Name: "heads", Ended: h.ended,
+		Forget: func(ctx context.Context, t *turn.Turn) error { return store.DropRows(ctx, table, Owner(t)) },
+		Keeps:  "For a while, I also keep when you wrote and how it ended.",
 	}
 }
 
@@ -99,11 +97,6 @@ type heads struct {
 func Owner(t *turn.Turn) string {
 	sum := sha256.Sum256([]byte(turn.PersonKey(t.Activity).String()))
 	return hex.EncodeToString(sum[:16])
-}
-
-// forget removes the heads of the turn's person.
-func (h *heads) forget(ctx context.Context, t *turn.Turn) error {
-	return h.store.DropRows(ctx, table, Owner(t))
 }
 
 // ended writes the head of a turn. One that cannot be written is lost.

@@ -37,10 +37,8 @@ func (p *Privacy) Show(ctx context.Context, t *turn.Turn) error {
 }
 
 const (
-	// maxPersonData is how many UTF-16 code units of JSON people are shown.
-	maxPersonData = 100_000
-	// maxBlock is how many of them are in one message, which also has titles.
-	maxBlock = 15_000
+	maxPersonData = 100_000 // how many UTF-16 code units of JSON people are shown
+	maxBlock      = 15_000  // how many of them are in one message, which also has titles
 )
 
 // ownValues are the names of what the bot itself keeps in a conversation's state, with what people
@@ -59,8 +57,7 @@ var ownValues = map[string]texts.Text{
 	"delegation":    "who decides your approvals",
 }
 
-// errTooMuch says that there is more data than may be sent.
-var errTooMuch = errors.New("too much data to send")
+var errTooMuch = errors.New("too much data to send") // says that there is more data than may be sent
 
 // personData collects what the bot keeps about the person of the turn.
 type personData struct {
@@ -135,7 +132,6 @@ func (d *personData) add(title string, values map[string]any) error {
 	return nil
 }
 
-// place adds another conversation of the person.
 func (d *personData) place(ctx context.Context, place turn.Place) error {
 	if d.seen[place.Conversation] {
 		return nil

@@ -30,8 +30,7 @@ type Limits struct {
 // The windows of a quota begin with the first turn in them.
 const minute, day = time.Minute, 24 * time.Hour
 
-// nobody stands in keys for an id that the channel left out.
-const nobody = "-"
+const nobody = "-" // stands in keys for an id that the channel left out
 
 // New returns the feature that counts in the store. It comes before all that cost something.
 func New(store *state.Store, limits Limits) turn.Feature {

@@ -42,17 +42,13 @@ type Tokens interface {
 }
 
 const (
-	// maxSignIns is how often one turn asks a person to sign in to the same service.
-	maxSignIns = 2
-	// signInWithin is how long a plan waits for a person to sign in.
-	signInWithin = 15 * time.Minute
-	// maxCodes is how many wrong codes end it.
-	maxCodes = 3
+	maxSignIns   = 2                // how often one turn asks a person to sign in to the same service
+	signInWithin = 15 * time.Minute // how long a plan waits for a person to sign in
+	maxCodes     = 3                // how many wrong codes end it
 	// findWithin is how long an answer to a card looks for a record that is about to wait: the card may
 	// be answered before it is noted that it was sent.
 	findWithin = 3 * time.Second
-	// kind is what a record waits for.
-	kind = "sign_in"
+	kind       = "sign_in" // what a record waits for
 )
 
 // SignIn signs people in.
@@ -82,7 +78,6 @@ func (f *SignIn) Feature() turn.Feature {
 	}
 }
 
-// signsIn reports whether there are actions that people sign in for.
 func (f *SignIn) signsIn() bool { return len(f.actions.Connections()) > 0 }
 
 // What a turn keeps while it plans: the connection that the person has just signed in to, for the next call, and how
@@ -244,7 +239,6 @@ func whyNot(ctx context.Context, err error) error {
 	return turn.Refuse("the service that signs people in does not answer")
 }
 
-// Kind is that of a [Pause].
 func (*signIn) Kind() string { return kind }
 
 // Listed has it found without its record.
@@ -253,7 +247,6 @@ func (*signIn) Listed() {}
 // Until is when it ends without a token.
 func (s *signIn) Until() time.Time { return s.Asked.Add(signInWithin) }
 
-// Note is what the history says.
 func (s *signIn) Note() string {
 	return "[The person was asked to sign in, which " + s.Action + " needs. It has not run yet.]"
 }
@@ -266,7 +259,6 @@ func (s *signIn) Failed(*turn.Turn) string {
 // Shown notes nothing: the card goes by itself.
 func (*signIn) Shown(string) {}
 
-// Answered reports whether there is an outcome.
 func (s *signIn) Answered() (activity string, ok bool) { return "", s.Outcome != "" }
 
 // Data is nothing that the list of what waits has not.
@@ -313,14 +305,12 @@ func (s *signIn) Ask(ctx context.Context, t *turn.Turn, _ string) (*activity.Act
 	return m, nil
 }
 
-// Withdraw cancels it.
 func (s *signIn) Withdraw(*activity.Activity) {
 	if s.Outcome == "" {
 		s.Outcome, s.Tried = cancelled, time.Now().UTC().Truncate(time.Millisecond)
 	}
 }
 
-// Resume acts on the outcome.
 func (s *signIn) Resume(ctx context.Context, t *turn.Turn) (turn.Next, error) {
 	came := s.Outcome
 	s.Outcome = ""
@@ -384,8 +374,7 @@ const (
 // sixDigits is what codes look like.
 var sixDigits = lazy.Regexp(`^[0-9]{6}$`)
 
-// byPerson is what the page hands back when the person closes it.
-const byPerson = "CancelledByUser"
+const byPerson = "CancelledByUser" // what the page hands back when the person closes it
 
 // answerToCard is what a client or a person sends for a sign-in card, without the secret in it.
 type answerToCard struct {
@@ -502,7 +491,6 @@ type signer struct {
 	secret string
 }
 
-// answer is the handler of such a turn.
 func (t *signer) answer(ctx context.Context) error {
 	return map[string]func(context.Context) error{
 		exchangeInvoke: t.exchange, verifyInvoke: t.verify, failureInvoke: t.gaveUp, tokenEvent: t.arrived, typedCode: t.typed,
@@ -631,8 +619,7 @@ func (t *signer) verify(ctx context.Context) error {
 	return nil
 }
 
-// errNoAnswer says that the token service was of no use.
-var errNoAnswer = errors.New("no answer of the token service")
+var errNoAnswer = errors.New("no answer of the token service") // says that the token service was of no use
 
 // tryCode redeems the code for the newest sign-in that it is good for. A wrong one counts.
 func (t *signer) tryCode(ctx context.Context, mine []flow) error {

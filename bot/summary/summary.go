@@ -22,11 +22,9 @@ import (
 const (
 	featureName = "summary"
 	// Room is how many times as many turns the history keeps while it waits for a summary.
-	Room = 3
-	// within limits the writing of a summary.
-	within = time.Minute
-	// maxBytes is how many bytes a summary may have.
-	maxBytes = 4 << 10
+	Room     = 3
+	within   = time.Minute // limits the writing of a summary
+	maxBytes = 4 << 10     // how many bytes a summary may have
 )
 
 // New returns the feature that has sumUp sum up what is more than keep turns, see [bot.Config].

@@ -206,7 +206,6 @@ func (e *Extension) command(id string) Command {
 	return Command{}
 }
 
-// query binds composeExtension/query.
 func (e *Extension) query(a *activity.Activity) (Bound, error) {
 	var value struct {
 		ID         string `json:"commandId"`
@@ -271,7 +270,6 @@ func atMost[T any](t *turn.Turn, found []T, most int) []T {
 	return found[:most]
 }
 
-// choose binds composeExtension/selectItem.
 func (e *Extension) choose(a *activity.Activity) (Bound, error) {
 	if len(a.Value) == 0 || a.Value.Kind() == 'n' {
 		return nil, wrong("is missing")
@@ -283,13 +281,11 @@ func (e *Extension) choose(a *activity.Activity) (Bound, error) {
 	return bind(h, Input{Data: a.Value}, shape{one: true}.results, nil)
 }
 
-// fetch binds composeExtension/fetchTask.
 func (e *Extension) fetch(a *activity.Activity) (Bound, error) {
 	in, err := readAction(a)
 	return bindForm(e.command(in.Command).Fetch, in, fetchBody, originOf(a, in.Command), err)
 }
 
-// readAction reads what an action sends.
 func readAction(a *activity.Activity) (in Input, err error) {
 	if in, err = readInput(a); err == nil && in.Command == "" {
 		err = wrong("has no commandId")
@@ -314,7 +310,6 @@ func samePreview(a *activity.Activity) (string, bool) {
 	return id, previewAction(a) == "send"
 }
 
-// submit binds composeExtension/submitAction.
 func (e *Extension) submit(a *activity.Activity) (Bound, error) {
 	in, err := readAction(a)
 	c := e.command(in.Command)

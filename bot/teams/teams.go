@@ -36,9 +36,11 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/state"
 )
@@ -103,7 +105,6 @@ func (e *SignIn) Error() string { return "the person has to sign in to " + cmp.O
 // Mode says how an invoke is answered.
 type Mode int
 
-// The modes.
 const (
 	InOrder      Mode = iota // by its turn, which waits for the conversation's other turns
 	Acknowledged             // with an empty body once it is saved; then its turn runs
@@ -150,14 +151,14 @@ func (r *Routes) Invokes() (map[string]Invoke, error) {
 		all["application/search"] = Invoke{Mode: Aside, Bind: r.search, Fault: true}
 	}
 	if r.Config.set() {
-		config := func(handle func(Dialog) handler) func(*activity.Activity) (Bound, error) {
+		config := func(handle handler) func(*activity.Activity) (Bound, error) {
 			return func(a *activity.Activity) (Bound, error) {
 				in, err := readInput(a)
-				return bindForm(handle(r.Config), in, configBody, origin{Config: true}, err)
+				return bindForm(handle, in, configBody, origin{Config: true}, err)
 			}
 		}
-		all["config/fetch"] = Invoke{Mode: Aside, Continues: true, Bind: config(fetches), Say: configMessage, SignIn: configSignIn, Same: equal}
-		all["config/submit"] = Invoke{Bind: config(submits), Say: configMessage, SignIn: configSignIn, Same: equal}
+		all["config/fetch"] = Invoke{Mode: Aside, Continues: true, Bind: config(r.Config.Fetch), Say: configMessage, SignIn: configSignIn, Same: equal}
+		all["config/submit"] = Invoke{Bind: config(r.Config.Submit), Say: configMessage, SignIn: configSignIn, Same: equal}
 	}
 	if r.FeedbackForm != nil {
 		all["message/fetchTask"] = Invoke{Mode: Aside, Bind: r.feedbackForm, Say: taskMessage}
@@ -198,9 +199,6 @@ func (r *Routes) check() error {
 
 // handler answers what a person sent with a form.
 type handler = func(ctx context.Context, t *turn.Turn, in Input) (Answer, error)
-
-func fetches(d Dialog) handler { return d.Fetch }
-func submits(d Dialog) handler { return d.Submit }
 
 // bind returns the handler of an invoke with what it gets. body writes its answer.
 func bind[In any](h func(context.Context, *turn.Turn, In) (Answer, error), in In, body func(Answer) (any, error), err error) (Bound, error) {
@@ -341,7 +339,6 @@ func (m *messagePayload) message() *Message {
 	return &Message{ID: m.ID, ReplyToID: m.ReplyToID, Link: m.Link, UserID: m.From.User.ID, User: m.From.User.Name, HTML: m.Body.Content}
 }
 
-// readInput reads what all forms send.
 func readInput(a *activity.Activity) (in Input, err error) {
 	var value struct {
 		Data    jsontext.Value `json:"data"`
@@ -370,7 +367,6 @@ func readInput(a *activity.Activity) (in Input, err error) {
 	return in, nil
 }
 
-// fetch binds task/fetch.
 func (r *Routes) fetch(a *activity.Activity) (Bound, error) {
 	in, verb, err := readDialog(a)
 	if verb == lateForm && err == nil {
@@ -396,7 +392,6 @@ func (r *Routes) submit(a *activity.Activity) (Bound, error) {
 	return bindForm(r.Extension.command(of.Command).Submit, in, inDialog, of, nil)
 }
 
-// readDialog reads what a dialog sends, with the verb of the dialog.
 func readDialog(a *activity.Activity) (in Input, verb string, err error) {
 	if a.Value.Kind() != '{' {
 		return in, "", wrong("is missing or of another form")
@@ -479,7 +474,6 @@ const (
 	maxResults = 100 // that may be asked for
 )
 
-// search binds application/search.
 func (r *Routes) search(a *activity.Activity) (Bound, error) {
 	var value struct {
 		Text    *string `json:"queryText"`
@@ -556,13 +550,11 @@ func isWeb(address string, schemes ...string) bool {
 }
 
 const (
-	// handoffFor is how long a person has to continue elsewhere.
-	handoffFor = 5 * time.Minute
+	handoffFor = 5 * time.Minute // how long a person has to continue elsewhere
 	// maxHandoffs limits those that a person may have, and maxAllHandoffs what these keep, in bytes. None goes
 	// before its time: somebody may be about to use it.
 	maxHandoffs, maxAllHandoffs = 64, 128 << 10
-	// maxHandoff limits what one keeps, in bytes.
-	maxHandoff = 16 << 10
+	maxHandoff                  = 16 << 10 // limits what one keeps, in bytes
 )
 
 // handoffs are what a person may continue in another conversation, as part of their state: so
@@ -610,7 +602,6 @@ func Continue(t *turn.Turn, data any) (continuation string, err error) {
 // errNoHandoff is what a person reads whose continuation is not good.
 var errNoHandoff = wrong("has a continuation that is unknown, used or too old")
 
-// handoff binds handoff/action.
 func (r *Routes) handoff(a *activity.Activity) (Bound, error) {
 	var value struct {
 		Continuation string `json:"continuation"`
@@ -633,4 +624,145 @@ func (r *Routes) handoff(a *activity.Activity) (Bound, error) {
 		all.Open = slices.Delete(all.Open, at, at+1)
 		return nil, Late{}, r.Handoff(ctx, t, in)
 	}, nil
+}
+
+// Events are handlers of what happens in Teams besides messages. Nobody asked, so nobody is told of an
+// error: it goes to the log. Teams may send an event twice, and also before the bot has seen the
+// conversation or after it was removed. A nil handler ignores its event. [Meeting] and its like
+// say more about a meeting.
+type Events struct {
+	// MeetingStarted and MeetingEnded are about meetings that somebody scheduled, and need the
+	// permission OnlineMeeting.ReadBasic.Chat, or ChannelMeeting.ReadBasic.Group. m has ID, Type,
+	// Title, JoinURL and Start or End.
+	MeetingStarted, MeetingEnded func(ctx context.Context, t *turn.Turn, m connector.Meeting) error
+	// MeetingJoined and MeetingLeft get everybody whom one event names. They need the permission
+	// OnlineMeetingParticipant.Read.Chat.
+	MeetingJoined, MeetingLeft func(ctx context.Context, t *turn.Turn, people []connector.Participant) error
+	// Read says that the person has read the bot's messages in their personal chat up to one. It
+	// needs the permission ChatMessageReadReceipt.Read.Chat, and people or their organization may
+	// have switched it off.
+	Read func(ctx context.Context, t *turn.Turn, r ReadReceipt) error
+}
+
+// ReadReceipt says up to which message a person has read.
+type ReadReceipt struct {
+	MessageID string `json:"lastReadMessageId"`
+}
+
+// Covers reports whether the person has read the message with that id, as [turn.Turn.Sent] returns
+// it.
+func (r ReadReceipt) Covers(id string) bool {
+	read, other := strings.TrimLeft(r.MessageID, "0"), strings.TrimLeft(id, "0")
+	return digits(read) && digits(other) && cmp.Or(cmp.Compare(len(other), len(read)), strings.Compare(other, read)) <= 0
+}
+
+// digits reports whether the id is a number, as those of Teams are.
+func digits(id string) bool { return id != "" && strings.Trim(id, "0123456789") == "" }
+
+const microsoft = "application/vnd.microsoft."
+
+// Handler returns the handler of an activity; nil: it is no event of these. It is for package bot.
+func (e *Events) Handler(a *activity.Activity) turn.Handler {
+	if a.Type != activity.Event {
+		return nil
+	}
+	switch strings.TrimPrefix(a.Name, microsoft) {
+	case "meetingStart":
+		return event(e.MeetingStarted, readMeeting)
+	case "meetingEnd":
+		return event(e.MeetingEnded, readMeeting)
+	case "meetingParticipantJoin":
+		return event(e.MeetingJoined, readPeople)
+	case "meetingParticipantLeave":
+		return event(e.MeetingLeft, readPeople)
+	case "readReceipt":
+		return event(e.Read, readReceipt)
+	}
+	return nil
+}
+
+// event returns the handler of an event. One whose value is of another form is ignored.
+func event[In any](h func(context.Context, *turn.Turn, In) error, read func(*activity.Activity) (In, bool)) turn.Handler {
+	if h == nil {
+		return nil
+	}
+	return func(ctx context.Context, t *turn.Turn) error {
+		in, ok := read(t.Activity)
+		if !ok {
+			zerolog.Ctx(ctx).Warn().Str("event", t.Activity.Name).Msg("event ignored: its value is of another form")
+			return nil
+		}
+		return h(ctx, t, in)
+	}
+}
+
+// decode reads the value of an event, whose members Teams writes in either case.
+func decode(a *activity.Activity, into any) bool {
+	return a.Value.Kind() == '{' && json.Unmarshal(a.Value, into, json.MatchCaseInsensitiveNames(true)) == nil
+}
+
+func readMeeting(a *activity.Activity) (connector.Meeting, bool) {
+	var wire struct {
+		ID      string `json:"id"`
+		Type    string `json:"meetingType"`
+		Title   string `json:"title"`
+		JoinURL string `json:"joinUrl"`
+		Start   string `json:"startTime"`
+		End     string `json:"endTime"`
+	}
+	if !decode(a, &wire) {
+		return connector.Meeting{}, false
+	}
+	m := connector.Meeting{ID: wire.ID, Type: wire.Type, Title: wire.Title, JoinURL: wire.JoinURL, Conversation: a.Conversation.ID}
+	m.Start, _ = time.Parse(time.RFC3339, wire.Start) // zero if there is none
+	m.End, _ = time.Parse(time.RFC3339, wire.End)
+	return m, true
+}
+
+func readPeople(a *activity.Activity) ([]connector.Participant, bool) {
+	var wire struct {
+		Members []connector.Participant `json:"members"`
+	}
+	ok := decode(a, &wire)
+	return wire.Members, ok && len(wire.Members) > 0
+}
+
+func readReceipt(a *activity.Activity) (r ReadReceipt, ok bool) {
+	ok = decode(a, &r)
+	return r, ok && r.MessageID != ""
+}
+
+// inMeeting calls f with the id of the meeting that the turn's activity comes from.
+func inMeeting[T any](t *turn.Turn, f func(c turn.Channel, id string) (T, error)) (none T, err error) {
+	id := t.Activity.MeetingID()
+	if id == "" {
+		return none, errors.New("the activity comes from no meeting")
+	}
+	return f(turn.ChannelOf(t), id)
+}
+
+// The calls below are made at once, see [turn.ChannelOf]. Their errors are those of [connector.Client], but for a turn
+// whose activity comes from no meeting.
+
+// Meeting returns the details of the meeting that the turn's activity comes from, see [connector.Client.Meeting].
+func Meeting(ctx context.Context, t *turn.Turn) (connector.Meeting, error) {
+	return inMeeting(t, func(c turn.Channel, id string) (connector.Meeting, error) {
+		return c.Meeting(ctx, t.Activity.Reference(), id)
+	})
+}
+
+// MeetingParticipant returns a person of that meeting by their id in Microsoft Entra, such as
+// Activity.From.AadObjectID, see [connector.Client.Participant].
+func MeetingParticipant(ctx context.Context, t *turn.Turn, user string) (connector.Participant, error) {
+	return inMeeting(t, func(c turn.Channel, id string) (connector.Participant, error) {
+		return c.Participant(ctx, t.Activity.Reference(), id, user)
+	})
+}
+
+// NotifyMeeting shows something to people in that meeting and returns those who are not shown it, see
+// [connector.Client.NotifyMeeting].
+func NotifyMeeting(ctx context.Context, t *turn.Turn, n connector.MeetingNotification) ([]connector.MeetingNotificationFailure, error) {
+	return inMeeting(t, func(c turn.Channel, id string) ([]connector.MeetingNotificationFailure, error) {
+		return c.NotifyMeeting(ctx, t.Activity.Reference(), id, n)
+	})
 }

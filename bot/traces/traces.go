@@ -16,12 +16,9 @@ import (
 )
 
 const (
-	// tracerName names the bot in traces.
-	tracerName = "github.com/planbot-go/planbot/bot"
-	// maxText limits what comes from outside, such as ids.
-	maxText = 256
-	// w3c is the only header that we keep of a trace's context.
-	w3c = "traceparent"
+	tracerName = "github.com/planbot-go/planbot/bot" // names the bot in traces
+	maxText    = 256                                 // limits what comes from outside, such as ids
+	w3c        = "traceparent"                       // the only header that we keep of a trace's context
 )
 
 // parent is the W3C traceparent of what started the turn. "": not traced.
@@ -43,7 +40,6 @@ func ID(t *turn.Turn) string {
 
 type tracer struct{ trace.Tracer }
 
-// step starts the span of a part of the turn.
 func (t tracer) step(ctx context.Context, of *turn.Turn, name string) (context.Context, func(error)) {
 	var span trace.Span
 	switch name {

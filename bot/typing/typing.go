@@ -22,9 +22,8 @@ const (
 	// A reply that is ready waits for an indicator on its way, so keep this short.
 	timeout    = time.Second
 	sendWithin = 5 * time.Second
-	// tooLong is how long an action may take before people read that it takes long.
-	tooLong = 20 * time.Second
-	forever = time.Duration(math.MaxInt64)
+	tooLong    = 20 * time.Second // how long an action may take before people read that it takes long
+	forever    = time.Duration(math.MaxInt64)
 )
 
 // New returns the feature that shows the typing indicator of the channel: from half a second after a turn began, or
@@ -68,7 +67,6 @@ var shown = turn.NewLocal[atomic.Pointer[indicator]]()
 // mayTell reports whether there is somebody to tell that the bot is at work, and nobody else.
 func mayTell(t *turn.Turn) bool { return !turn.RepliesInResponse(t) && turn.PrivateTo(t) == "" }
 
-// mayShow reports whether the channel shows typing there.
 func mayShow(t *turn.Turn) bool {
 	inChannel := t.Activity.Conversation.ConversationType == "channel" // Teams does not show it there
 	return !inChannel && mayTell(t)
@@ -136,7 +134,6 @@ func (i *indicator) show() {
 	i.timer.Reset(every)
 }
 
-// end ends all that is shown.
 func (i *indicator) end() {
 	resume := i.hold()
 	if i != nil {

@@ -242,7 +242,6 @@ func (w *wish) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// readCase reads a case and says what is wrong with it.
 func readCase(raw []byte, registries []*actions.Registry) (c testCase, wrong []error) {
 	var in struct {
 		Name    string `json:"name"`
@@ -399,8 +398,7 @@ func (c *testCase) unwanted(came, want []plan.Command) (unwanted []string) {
 	return unwanted
 }
 
-// leeway is how far off a time relative to now may be.
-const leeway = 2 * time.Minute
+const leeway = 2 * time.Minute // how far off a time relative to now may be
 
 // comparison compares a plan with what is wanted.
 type comparison struct {
@@ -571,8 +569,7 @@ type Side struct {
 	Actions *actions.Registry
 }
 
-// maxSearches is how often a model may look for actions before its plan is judged, as in a chat.
-const maxSearches = 3
+const maxSearches = 3 // how often a model may look for actions before its plan is judged, as in a chat
 
 // plan asks for a plan. One that does nothing but look for actions of services is not judged: the model
 // plans again with what that finds.
@@ -639,8 +636,7 @@ const (
 )
 
 const (
-	// maxPlans bounds the plans of a run.
-	maxPlans = 1_000_000
+	maxPlans = 1_000_000 // bounds the plans of a run
 	// patience is how many plans in a row may go unanswered before a side is given up. Each may
 	// have used all retries of the model.
 	patience = 5

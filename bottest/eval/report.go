@@ -93,7 +93,6 @@ type usage struct {
 	Messages         int     `json:"-"` // an evaluation sends nothing
 }
 
-// count fills in the rows.
 func (s *sideReport) count() {
 	s.All, s.Languages = rowOf("", s.Results), []row{}
 	var langs []string
@@ -272,7 +271,6 @@ func (s *sideReport) outcomes(name string) (lines []string, wrong bool) {
 	return lines, wrong
 }
 
-// told describes a plan and what is wrong with it.
 func (r *result) told() string {
 	lines := make([]string, len(r.Plan))
 	for i, line := range r.Plan {

@@ -56,7 +56,7 @@ func (c evalCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams
 	case err != nil: // it is told below
 	case retrieval.IsSet(text):
 		return c.questions(ctx, s, std, text)
-	case arePersonas(text):
+	case regexp.MustCompile(`(?m)^personas:`).Match(text):
 		return c.personas(ctx, s, std, text)
 	}
 	closeAll, err := s.Connect(ctx)
@@ -251,9 +251,6 @@ func (c evalCmd) verdict(report *eval.Report, err error) error {
 	return errors.Join(faults...)
 }
 
-// arePersonas reports whether a YAML file has personas, not utterances to plan for.
-func arePersonas(text []byte) bool { return regexp.MustCompile(`(?m)^personas:`).Match(text) }
-
 // personas has simulated people talk to the bot. A model plays them if there is one, else they say what their file has.
 func (c evalCmd) personas(ctx context.Context, s *settings.Settings, std *cli.Streams, text []byte) error {
 	if c.LimitTokens != nil || c.LimitCost != nil || c.Concurrency > 1 {
@@ -344,7 +341,6 @@ type modelOutside struct {
 	out *outside
 }
 
-// Complete is for [models.Model].
 func (m modelOutside) Complete(ctx context.Context, r *models.Request) (answer *models.Response, err error) {
 	m.out.do(ctx, func(ctx context.Context) { answer, err = m.Model.Complete(ctx, r) })
 	return answer, err

@@ -118,7 +118,6 @@ type crashCmd struct {
 	Budget time.Duration `default:"1m" help:"time for all of them; what it does not reach is not covered"`
 }
 
-// Help explains the outcome.
 func (crashCmd) Help() string {
 	return "Plays each scenario on two replicas again and again, and kills the process that makes a save, " +
 		"before it or after it, each time another one. What the bot does and says afterwards has to be what it does and says " +

@@ -19,8 +19,7 @@ type worker struct {
 	done chan struct{}
 }
 
-// mostOutside is how many functions run at the same time.
-const mostOutside = 8
+const mostOutside = 8 // how many functions run at the same time
 
 func newOutside() *outside {
 	o := &outside{idle: make(chan *worker, mostOutside)}

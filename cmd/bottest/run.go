@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/internal/cassette"
 	"github.com/planbot-go/planbot/internal/cli"
+	"github.com/planbot-go/planbot/internal/junit"
 	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
@@ -39,7 +41,6 @@ type runCmd struct {
 	planner string // of the bot; "": sequence, with which scenarios are played
 }
 
-// Help says what the registry is for.
 func (runCmd) Help() string {
 	return "Plays conversations that are written down, with a model that says what is written there. " +
 		"With --actions the actions do what the scenarios say, else they are those of Planbot's own bot, and real, " +
@@ -153,7 +154,6 @@ func faultOf(name string, err error) []record.Scenario {
 	return []record.Scenario{{File: name, Name: name, Faults: []string{name + ": " + strings.TrimPrefix(err.Error(), name+": ")}}}
 }
 
-// filesIn are those of a folder in which scenarios are.
 func (c runCmd) filesIn(folder string) (names []string, err error) {
 	entries, err := os.ReadDir(folder)
 	for _, entry := range entries {
@@ -290,4 +290,91 @@ func sameAnswers(s *record.Scenario, calls []cassette.Call) bool {
 		}
 	}
 	return slices.Equal(played, recorded)
+}
+
+// result is the outcome of a scenario.
+type result struct {
+	File     string   `json:"file,omitempty"`
+	Name     string   `json:"name"`
+	Passed   bool     `json:"passed"`
+	Failures []string `json:"failures,omitempty"`
+	Story    string   `json:"story,omitempty"` // what happened, as text
+	Seconds  float64  `json:"seconds"`
+}
+
+func play(s *record.Scenario, cfg bottest.Config) result {
+	began := time.Now()
+	failures, story := bottest.Play(s, cfg)
+	return result{s.File, s.Name, len(failures) == 0, failures, story, time.Since(began).Seconds()}
+}
+
+// results are those of several scenarios, in order.
+type results []result
+
+func (r results) failed() int {
+	n := 0
+	for _, one := range r {
+		if !one.Passed {
+			n++
+		}
+	}
+	return n
+}
+
+func (r results) String() string {
+	return fmt.Sprintf("%d passed, %d failed", len(r)-r.failed(), r.failed())
+}
+
+// writeText writes a result for people: one line if it passed and verbose is set, otherwise its
+// failures and what happened.
+func (r *result) writeText(w io.Writer, verbose bool) {
+	if r.Passed {
+		if verbose {
+			fmt.Fprintf(w, "ok    %s (%.2fs)\n%s", r.Name, r.Seconds, inset(r.Story))
+		}
+		return
+	}
+	fmt.Fprintf(w, "FAIL  %s (%.2fs)  %s\n", r.Name, r.Seconds, r.File)
+	for _, failure := range r.Failures {
+		fmt.Fprint(w, inset(failure))
+	}
+	fmt.Fprint(w, inset(r.Story))
+}
+
+// inset is a text below a line that names it.
+func inset(text string) string {
+	text = strings.Trim(text, "\n")
+	if text == "" {
+		return ""
+	}
+	return "    " + strings.ReplaceAll(text, "\n", "\n    ") + "\n"
+}
+
+// writeJSON writes all results as one JSON object, with the story of those that failed.
+func (r results) writeJSON(w io.Writer) error {
+	list := append(results{}, r...)
+	for i := range list {
+		if list[i].Passed {
+			list[i].Story = ""
+		}
+	}
+	return cli.PrintJSON(w, struct {
+		Passed    int     `json:"passed"`
+		Failed    int     `json:"failed"`
+		Scenarios results `json:"scenarios"`
+	}{len(r) - r.failed(), r.failed(), list})
+}
+
+// writeJUnit writes all results as JUnit XML for CI systems: one suite per file.
+func (r results) writeJUnit(w io.Writer) error {
+	var cases []junit.Case
+	for _, one := range r {
+		c := junit.Case{Suite: one.File, Name: one.Name, Took: time.Duration(one.Seconds * float64(time.Second))}
+		if !one.Passed {
+			c.Failure = one.Failures[0]
+			c.Details = strings.Join(one.Failures, "\n") + "\n\n" + strings.TrimSpace(one.Story)
+		}
+		cases = append(cases, c)
+	}
+	return junit.Write(w, cases)
 }

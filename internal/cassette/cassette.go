@@ -40,7 +40,6 @@ type answer struct {
 	Cost   float64 `json:"cost,omitempty"`
 }
 
-// tool is a call of a tool.
 type tool struct {
 	ID        string `json:"id,omitempty"`
 	Name      string `json:"name"`
@@ -244,7 +243,6 @@ func (c compared) Complete(ctx context.Context, req *models.Request) (*models.Re
 	return answer, err
 }
 
-// asked is the request as text.
 func (p *Player) asked(req *models.Request) string {
 	call, _ := New(req, nil, nil)
 	return call.Scrub(p.scrub).Asked

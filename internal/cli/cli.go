@@ -214,7 +214,6 @@ type commandLine struct {
 	names map[*cobra.Command][]string // of what they have, in the order of the structs
 }
 
-// run runs the command that args name.
 func (p Program) run(ctx context.Context, args []string, std *Streams) error {
 	l := &commandLine{Program: p, std: std, flags: pflag.NewFlagSet(p.Name, pflag.ContinueOnError), names: map[*cobra.Command][]string{}}
 	l.flags.SortFlags = false
@@ -296,7 +295,6 @@ func (l *commandLine) command(parent *cobra.Command, name, help string) *cobra.C
 	return cmd
 }
 
-// bind lets cmd run a command, with flags and arguments for its fields.
 func (l *commandLine) bind(cmd *cobra.Command, command any, run Runner) {
 	var arguments []*field
 	cmd.Flags().SortFlags = false
@@ -549,12 +547,10 @@ func (f *field) words() string {
 	return word
 }
 
-// Type returns what help calls a value.
 func (f *field) Type() string {
 	return cmp.Or(f.tag.Get("placeholder"), settings.TypeName(f.value.Type()))
 }
 
-// String returns the default.
 func (f *field) String() string {
 	if f == nil { // as pflag makes one to know what is no default
 		return ""
@@ -562,7 +558,6 @@ func (f *field) String() string {
 	return f.tag.Get("default")
 }
 
-// Set sets the field, or adds to a list.
 func (f *field) Set(text string) error {
 	value := reflect.New(f.value.Type()).Elem()
 	if err := f.parse(text, value); err != nil {
@@ -576,7 +571,6 @@ func (f *field) Set(text string) error {
 	return nil
 }
 
-// parse parses a text into a value of the field's type.
 func (f *field) parse(text string, into reflect.Value) (err error) {
 	if into.Kind() == reflect.Pointer {
 		into.Set(reflect.New(into.Type().Elem()))

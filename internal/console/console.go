@@ -63,9 +63,8 @@ type Config struct {
 const (
 	typedAhead = 64 // messages that may wait for the bot on a terminal
 	// moment is how long a bot that has said something may be silent before it counts as done.
-	moment = 500 * time.Millisecond
-	// silence is the same of one that has said nothing: it may have nothing to say.
-	silence = 10 * time.Second
+	moment  = 500 * time.Millisecond
+	silence = 10 * time.Second // the same of one that has said nothing: it may have nothing to say
 
 	maxDoing      = 40 // characters in the prompt of what the bot is doing
 	maxReplyBytes = 1 << 20
@@ -332,8 +331,7 @@ func (t *talk) take(w http.ResponseWriter, r *http.Request) {
 }
 
 const (
-	// maxLine is the longest line of a pipe that is a message.
-	maxLine = 256 << 10
+	maxLine = 256 << 10 // the longest line of a pipe that is a message
 
 	dim    = "\x1b[2m"
 	cyan   = "\x1b[36m"
@@ -446,7 +444,6 @@ func (s *screen) fit() {
 
 var bold = regexp.MustCompile(`\*\*([^*\n]+)\*\*`)
 
-// say shows a message of the bot.
 func (s *screen) say(text string) {
 	if s.line != nil {
 		if !s.NoColor {

@@ -213,7 +213,6 @@ func (a Answer) inOne() Answer {
 	return a
 }
 
-// whole is the answer in one piece.
 func (a Answer) whole() string {
 	message := object{"role": "assistant", "content": a.Text}
 	if len(a.Calls) > 0 {
@@ -245,7 +244,6 @@ func (a Answer) usage() object {
 	}
 }
 
-// stream writes the answer in events.
 func (a Answer) stream(w http.ResponseWriter, r *http.Request, called time.Time, withUsage bool) {
 	event := func(chunk object) {
 		chunk["id"], chunk["object"], chunk["model"] = "c", "chat.completion.chunk", "fake"
@@ -278,8 +276,7 @@ func (a Answer) stream(w http.ResponseWriter, r *http.Request, called time.Time,
 	fmt.Fprint(w, "data: [DONE]\n\n")
 }
 
-// piece is how many characters of a text or of arguments stand in one event.
-const piece = 8
+const piece = 8 // how many characters of a text or of arguments stand in one event
 
 // deltas are the pieces of the answer. The calls come interleaved, as nothing forbids.
 func (a Answer) deltas() []object {

@@ -147,7 +147,6 @@ var (
 	ruleForm  = lazy.Regexp(`^[ \t]*(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})$`)
 )
 
-// next reads the next line.
 func (b *blocks) next(line string) kind {
 	b.last = b.read(line)
 	return b.last
@@ -199,7 +198,6 @@ func (b *blocks) contentIndent() int {
 	return innermost.indent + 2
 }
 
-// open begins a code block.
 func (b *blocks) open(fence []string) {
 	b.mark = fence[2]
 	b.prefix = fence[1]
@@ -226,7 +224,6 @@ func (b *blocks) isItem(line string) bool {
 	return m[2] == "" || m[2] == "1" || b.last != prose || len(b.lists) > 0
 }
 
-// add adds an item to the list that it belongs to.
 func (b *blocks) add(line string) {
 	indent, number := indentOf(line), 0
 	if m := itemForm().FindStringSubmatch(line); m != nil && m[2] != "" {
@@ -469,8 +466,7 @@ func unixLines(text string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n")
 }
 
-// unseen breaks markup: a space of no width, which people do not see.
-const unseen = "\u200b"
+const unseen = "\u200b" // breaks markup: a space of no width, which people do not see
 
 // Tame returns the markdown with nothing in it that a client loads or runs by itself, whoever wrote it: a
 // document can make a model write a picture whose address tells a stranger what the person asked. A picture
@@ -544,7 +540,6 @@ func IsHost(host string) bool {
 	return err == nil && host != "" && u.Host == host
 }
 
-// onList reports whether an address is https at one of the hosts.
 func onList(address string, hosts []string) bool {
 	u, err := url.Parse(address)
 	return err == nil && u.Scheme == "https" && u.User == nil && slices.ContainsFunc(hosts, func(host string) bool { return strings.EqualFold(host, u.Host) })

@@ -91,7 +91,6 @@ type border struct {
 	indent  int    // of the next part's first lines
 }
 
-// end returns the part that ends at the border.
 func (at border) end(part string) string {
 	switch {
 	case at.closing == "":
@@ -131,8 +130,7 @@ func (at border) resume(text string) string {
 }
 
 const (
-	// lookAhead is how many bytes behind the limit are read, for what begins before it.
-	lookAhead = 8 << 10
+	lookAhead = 8 << 10 // how many bytes behind the limit are read, for what begins before it
 	// maxParagraph is how many more are read of a paragraph in which bold words or the like have not ended by then.
 	maxParagraph = 128 << 10
 )
@@ -359,8 +357,7 @@ func spans(s string) (all []span, unended bool) {
 	return all, unended || len(open) > 0
 }
 
-// maxOpen is how many marks of bold words and the like are open at a time.
-const maxOpen = 16
+const maxOpen = 16 // how many marks of bold words and the like are open at a time
 
 // linkBegin is where a link begins that has a bracket at s[i] and is n bytes long: a picture has a mark before it, and
 // the number of a source stays with its sentence.

@@ -69,7 +69,8 @@ func Open(ctx context.Context, data []byte) (*Document, error) {
 	d.readXref()
 	err := d.open()
 	if errors.Is(err, ErrDamaged) && ctx.Err() == nil {
-		d.rebuild()
+		d.reset()
+		d.rebuildXref()
 		err = d.open()
 	}
 	if ctx.Err() != nil {
@@ -83,7 +84,6 @@ func (d *Document) reset() {
 	d.trailer, d.crypt, d.pages = dict{}, nil, nil
 }
 
-// open looks for the pages.
 func (d *Document) open() error {
 	if encrypt, ok := d.resolve(d.trailer["Encrypt"]).(dict); ok {
 		c, err := unlock(d, encrypt)
@@ -151,7 +151,6 @@ func (d *Document) collect(node, inherited dict, seen map[ref]bool, depth int) {
 	}
 }
 
-// resolve follows references.
 func (d *Document) resolve(o any) any {
 	for range 20 {
 		r, ok := o.(ref)
@@ -454,12 +453,7 @@ func bigEndian(b []byte) (n int) {
 	return n
 }
 
-// rebuild finds all objects of a file whose tables are of no use.
-func (d *Document) rebuild() {
-	d.reset()
-	d.rebuildXref()
-}
-
+// rebuildXref finds all objects of a file whose tables are of no use.
 func (d *Document) rebuildXref() {
 	d.rebuilt = true
 	d.xref, d.objects = map[int]place{}, map[int]any{}

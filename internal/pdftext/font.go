@@ -48,8 +48,7 @@ type glyph struct {
 	space bool    // for word spacing
 }
 
-// maxWidths limits the widths of a font.
-const maxWidths = 100_000
+const maxWidths = 100_000 // limits the widths of a font
 
 // loadFont reads a font, once.
 func loadFont(d *Document, o any) *font {
@@ -365,7 +364,6 @@ func (f *font) width(code int) float64 {
 	return width * f.unit
 }
 
-// each calls use for the codes of a text.
 func (f *font) each(s text, use func(glyph)) {
 	switch {
 	case !f.composite:

@@ -22,8 +22,7 @@ type stream struct {
 	id  ref
 }
 
-// maxNesting limits arrays and dictionaries within each other.
-const maxNesting = 100
+const maxNesting = 100 // limits arrays and dictionaries within each other
 
 // lexer reads objects. It makes nothing that is larger than what it has read.
 type lexer struct {

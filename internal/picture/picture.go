@@ -22,14 +22,12 @@ import (
 
 const (
 	// MaxBytes limits a picture as it comes.
-	MaxBytes = 8 << 20
-	// maxPixels limits it before it is decoded: a decoded pixel takes up to eight bytes.
-	maxPixels = 20_000_000
+	MaxBytes  = 8 << 20
+	maxPixels = 20_000_000 // limits it before it is decoded: a decoded pixel takes up to eight bytes
 	// maxSide and minSide are of the picture that is made. Moderation services refuse smaller ones.
 	maxSide, minSide = 2048, 64
-	// maxPNG is from where a PNG is too large, so that it becomes a JPEG.
-	maxPNG  = 2 << 20
-	quality = 85
+	maxPNG           = 2 << 20 // from where a PNG is too large, so that it becomes a JPEG
+	quality          = 85
 )
 
 // Reasons for which there is no picture.
@@ -72,8 +70,7 @@ func isHEIC(content []byte) bool {
 	return false
 }
 
-// formats are those that are read, as package image calls them.
-var formats = []string{"png", "jpeg", "gif", "webp"}
+var formats = []string{"png", "jpeg", "gif", "webp"} // those that are read, as package image calls them
 
 // Read makes a picture of what was sent, which is not changed. It turns photos as their EXIF says, makes
 // large ones smaller and drops everything but the pixels. Its errors are [ErrFormat], [ErrTooLarge] and

@@ -128,8 +128,7 @@ type Listener struct {
 	over   chan struct{} // closed by Close
 }
 
-// backlog is how many connections wait for Accept.
-const backlog = 1024
+const backlog = 1024 // how many connections wait for Accept
 
 // Listen makes a listener that shows the address, and has nothing to do with it.
 func Listen(addr net.Addr) *Listener {
@@ -237,8 +236,7 @@ type Network struct {
 	listeners map[string]*Listener
 }
 
-// firstPort leaves room for the listeners of thousands of tests.
-const firstPort = 10_000
+const firstPort = 10_000 // leaves room for the listeners of thousands of tests
 
 // Listen opens an address. It looks like loopback, because bots without an app id accept no other.
 func (n *Network) Listen() *Listener {

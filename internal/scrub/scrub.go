@@ -36,8 +36,7 @@ const (
 )
 
 const (
-	// leastID is the shortest id that is replaced in texts: a local client may call a person "1".
-	leastID = 6
+	leastID = 6 // the shortest id that is replaced in texts: a local client may call a person "1"
 	// leastName is how many letters the shortest replaced part of a name has, and leastFolded the
 	// shortest one that is replaced in any letter case.
 	leastName, leastFolded = 3, 4
@@ -204,8 +203,7 @@ func (s *Scrubber) Value(tree any) (clean any) {
 	return clean
 }
 
-// maxPasses limits how often text looks at a text.
-const maxPasses = 8
+const maxPasses = 8 // limits how often text looks at a text
 
 // text replaces until nothing is left to replace: one replacement may uncover another.
 func (s *Scrubber) text(text string) string {
@@ -511,7 +509,6 @@ var reserved = lazy.Regexp(`(?i)^(?:(?:user|conversation|activity|tenant|person)
 // ordinary matches names that are common words in lower case.
 var ordinary = lazy.Regexp(`(?i)^(?:april|august|bill|chase|dawn|dean|drew|faith|frank|grace|grant|hope|iris|jack|june|july|king|lane|list|long|mark|page|park|pearl|pierce|price|rich|rose|ruby|stone|wade|ward|west|will|wood|young)$`)
 
-// wantName adds a name and each word of it.
 func (w *words) wantName(name, standIn string) {
 	name = strings.TrimSpace(name)
 	parts := strings.FieldsFunc(name, func(r rune) bool { return !unicode.IsLetter(r) && r != '-' && r != '\'' })

@@ -177,8 +177,7 @@ func (s *Settings) Connect(ctx context.Context) (closeAll func(), err error) {
 	}, nil
 }
 
-// listTime limits how long a service may take to say what it has.
-const listTime = 15 * time.Second
+const listTime = 15 * time.Second // limits how long a service may take to say what it has
 
 // Service is what a service has.
 type Service struct {
@@ -204,7 +203,6 @@ func List(ctx context.Context, all []actions.Connection) []Service {
 	return services
 }
 
-// listOf asks one service.
 func listOf(ctx context.Context, c actions.Connection) (all []actions.Listed, err error) {
 	if c, ok := c.(actions.Lister); ok {
 		return c.List(ctx)
@@ -243,7 +241,6 @@ func (s *Settings) ofPrompts(err error) error {
 	return err
 }
 
-// newPlanner makes the planner with that name.
 func newPlanner(ctx context.Context, name string, cfg planner.Config) (promptMaker, error) {
 	switch name {
 	case sequential:

@@ -431,7 +431,6 @@ func (f *flagged) Set(text string) error {
 	return nil
 }
 
-// String returns the default.
 func (f *flagged) String() string {
 	if f == nil { // as pflag makes one to know what is no default
 		return ""
@@ -482,8 +481,7 @@ func variablesOf(field reflect.StructField) []string {
 	return nil
 }
 
-// maxEnvFile limits the size of such a file.
-const maxEnvFile = 64 << 10
+const maxEnvFile = 64 << 10 // limits the size of such a file
 
 // notInFiles are the settings that decide whose tokens count. A file that lies beside a program must
 // not switch authentication off.
@@ -754,7 +752,6 @@ func amount(text string, tags reflect.StructTag) (float64, error) {
 	return n, nil
 }
 
-// list splits a comma-separated value.
 func list(value string) (all []string) {
 	for entry := range strings.SplitSeq(value, ",") {
 		if entry = strings.TrimSpace(entry); entry != "" {
@@ -931,9 +928,8 @@ func (s *Settings) Check() error {
 
 const (
 	// DataSocket is the name of the server's socket in BOT_DATA_DIR.
-	DataSocket = "redis.sock"
-	// maxSocketPath is what every Unix has room for.
-	maxSocketPath = 103
+	DataSocket    = "redis.sock"
+	maxSocketPath = 103 // what every Unix has room for
 )
 
 // DataServer finds the program that keeps state in BOT_DATA_DIR.
@@ -1308,8 +1304,7 @@ func (s *Settings) Actions() *actions.Registry {
 	return registry
 }
 
-// maxInstructions limits the bytes of the instructions.
-const maxInstructions = 64 << 10
+const maxInstructions = 64 << 10 // limits the bytes of the instructions
 
 // Instructions returns the text of BOT_INSTRUCTIONS_FILE or, if that is not set, the bot's own
 // instructions. The error names the source.

@@ -35,8 +35,7 @@ type Tag struct {
 	bracket rune // its first one
 }
 
-// maxSize limits a tag in bytes.
-const maxSize = 160
+const maxSize = 160 // limits a tag in bytes
 
 // brackets are the opening brackets of tags, each with the one that closes it. The soft ones stand around
 // all kinds of words, so in them only thinking, and what closes, is a tag.
@@ -87,7 +86,6 @@ func Read(text string) (t Tag, ok bool) {
 	return t, t.named(within[:end])
 }
 
-// named reads what stands within the brackets.
 func (t *Tag) named(within string) bool {
 	rest := strings.TrimLeft(within, pipes+"/ ")
 	before := within[:len(within)-len(rest)]
@@ -185,7 +183,6 @@ func (t *Tag) glued(word string) string {
 // IsThinking reports whether a word of a text, such as Thoughts, may name what follows as thinking.
 func IsThinking(word string) bool { return kindOf(strings.ToLower(word), false) == Thinking }
 
-// kindOf goes by the words of a name.
 func kindOf(name string, special bool) Kind {
 	for word := range strings.SplitSeq(name, "_") {
 		for _, means := range []string{"tool", "invoke", "dsml", "functioncall"} {

@@ -121,7 +121,6 @@ func (c *Catalog) Say(locale string, sentence Text, args ...any) string {
 	return message.NewPrinter(tag).Sprintf(said, args...)
 }
 
-// index returns which of the tags fits a locale.
 func (c *Catalog) index(locale string) (at int) {
 	if known, ok := c.known.Load(locale); ok {
 		return known.(int) //nolint:forcetypeassert // stored below

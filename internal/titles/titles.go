@@ -225,5 +225,4 @@ func Visible(text string) string {
 	return s.String()
 }
 
-// blank are letters and symbols that render as nothing.
-var blank = []rune{0x115f, 0x1160, 0x2800, 0x3164, 0xffa0}
+var blank = []rune{0x115f, 0x1160, 0x2800, 0x3164, 0xffa0} // letters and symbols that render as nothing

@@ -447,7 +447,6 @@ func (c config) commandLists() []commandList {
 	return lists
 }
 
-// languageFile names the file of a language.
 func languageFile(tag string) string { return strings.ToLower(tag) + ".json" }
 
 // translated returns the language file of a complete Config. It has every text, so that an edited

@@ -196,7 +196,6 @@ func fromFS(fsys fs.FS) reader {
 	return func(name string) ([]byte, error) { return readCapped(fsys, name) }
 }
 
-// fill returns a reader that fills in the placeholders.
 func (r reader) fill(id, domain string) reader {
 	return func(name string) ([]byte, error) {
 		data, err := r(name)
@@ -228,7 +227,6 @@ var (
 	errTooBig  = fmt.Errorf("has more than %d bytes", maxFileBytes)
 )
 
-// readCapped is a [reader] of regular files.
 func readCapped(fsys fs.FS, name string) (data []byte, err error) {
 	info, err := fs.Stat(fsys, name)
 	switch {
@@ -254,7 +252,6 @@ func readCapped(fsys fs.FS, name string) (data []byte, err error) {
 	return data, nil
 }
 
-// iconRules are the documented rules for icons.
 var iconRules = []iconRule{{"color", 192, false}, {"outline", 32, true}, {"color32x32", 32, false}}
 
 type iconRule struct {
@@ -314,7 +311,6 @@ type checker struct {
 	languageFiles []string // those with a valid name
 }
 
-// check parses a manifest strictly and checks it.
 func check(file string, data []byte) *checker {
 	c := parse(file, data)
 	if c.root != nil {
@@ -325,7 +321,6 @@ func check(file string, data []byte) *checker {
 	return c
 }
 
-// checkLanguage checks a language file of a manifest of that version.
 func checkLanguage(file string, data []byte, version string) []string {
 	c := parse(file, data)
 	if c.root != nil && version != "" {
@@ -431,7 +426,6 @@ func (c *checker) checkRules() {
 	}
 }
 
-// checkLanguages checks the names of the language files, and that no language is there twice.
 func (c *checker) checkLanguages() {
 	const parent = "/localizationInfo"
 	take := func(pointer string, name any) {

@@ -19,8 +19,7 @@ import (
 	"github.com/planbot-go/planbot/internal/tags"
 )
 
-// maxBytes limits the output that is decoded.
-const maxBytes = 1 << 20
+const maxBytes = 1 << 20 // limits the output that is decoded
 
 // Decode reads the plan that a model wrote. It takes strict JSON as it is, and repairs what it can
 // without guessing. Text without a plan becomes one SAY. The error is a [*Fault] of kind truncated,
@@ -1073,7 +1072,6 @@ func isList(value any) bool {
 	return kind == reflect.Slice || kind == reflect.Map
 }
 
-// isKind reports whether a value is the type of a command.
 func isKind(value any) bool {
 	text, _ := value.(string)
 	text = strings.TrimSpace(text)
@@ -1211,7 +1209,6 @@ func (a *answer) command(item any, bare bool) (Command, *Fault) {
 	return Command{}, InvalidPlan.Faultf("the type %q is not DO or SAY", spelling.Clip(kind))
 }
 
-// do reads a DO.
 func (a *answer) do(f map[string]any) (Command, *Fault) {
 	name, _ := cmp.Or(f["action"], f["name"]).(string)
 	c := Command{Kind: Do, Action: strings.TrimSpace(name)}
@@ -1326,8 +1323,7 @@ func (a *answer) acted(value any) any {
 	return map[string]any{commandKeys[0]: []any{command}}
 }
 
-// maxThoughts limits the bytes of the thoughts that go back to the model.
-const maxThoughts = 4 << 10
+const maxThoughts = 4 << 10 // limits the bytes of the thoughts that go back to the model
 
 // DecodeMonologue is [Decode] for the monologue of Teams AI, in which the model takes one action at a
 // time and sees its result before it takes the next:

@@ -55,8 +55,7 @@ type bracket struct {
 // opening is how an answer begins. White space may stand before each part.
 var opening = [...]string{"{", `"type"`, ":", `"` + answerType + `"`, ",", `"commands"`, ":", "[", "{", `"type"`, ":", `"` + Say + `"`, ",", `"response"`, ":", `"`}
 
-// maxOpen is for how many UTF-16 code units an open bracket holds back the text.
-const maxOpen = 100
+const maxOpen = 100 // for how many UTF-16 code units an open bracket holds back the text
 
 // Write reads on. It returns the text to show so far, and whether that is more than before. A piece
 // may begin and end anywhere.
@@ -110,7 +109,6 @@ func notProse(text string) bool {
 	return false
 }
 
-// begin reads a byte of the opening.
 func (d *Draft) begin(c byte) int {
 	want := opening[d.part]
 	switch {
@@ -193,7 +191,6 @@ func codeUnit(in string) (unit rune, size int) {
 	return rune(n), long
 }
 
-// add adds a character to the text.
 func (d *Draft) add(c rune) {
 	at := d.text.Len()
 	if !spelling.Joins(d.runes, d.first, d.last, c) { // so the cluster before it has ended
@@ -235,7 +232,6 @@ func (d *Draft) close(b *bracket) {
 	b.end = d.text.Len()
 }
 
-// ends reports whether a tag ends the draft.
 func (d *Draft) ends(within string) bool {
 	tag, ok := tags.Read(within)
 	return ok && (tag.Special || d.Prose && tag.Kind != tags.Other)

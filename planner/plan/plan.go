@@ -206,7 +206,6 @@ func (c *Command) line() string {
 	return out.String()
 }
 
-// quoted formats a value as JSON.
 func quoted(value any) string {
 	raw, _ := plainjson.Marshal(value) // entities came from JSON
 	return string(raw)
@@ -365,7 +364,7 @@ func validate(p *Plan, reg *actions.Registry, given []string, complete bool) err
 	complete = complete && !p.TrimResults && p.Saves()
 	for i := range p.Commands {
 		for _, read := range p.Commands[i].reads(!p.TrimResults) {
-			name := nameOf(read)
+			name, _, _ := strings.Cut(read, ".")
 			switch by, ok := saved[strings.ToLower(name)]; {
 			case ok && by >= i:
 				return InvalidPlan.Faultf("command %d uses $%s, which only command %d saves", i+1, spelling.Clip(name), by+1)
@@ -601,8 +600,7 @@ func (p *planAction) marks(a *actions.Action) {
 	}
 }
 
-// maxDetail limits the length of a plan that shows nested plans.
-const maxDetail = 8000
+const maxDetail = 8000 // limits the length of a plan that shows nested plans
 
 // detail shows the plan, with each plan it calls below the call, unless that gets very long.
 func (p *planAction) detail() string {

@@ -255,7 +255,6 @@ func (e *Progress) run(ctx context.Context, turn *actions.Turn, reg *actions.Reg
 	return e.result(), nil
 }
 
-// step runs the next command.
 func (e *Progress) step(ctx context.Context, turn *actions.Turn, reg *actions.Registry) (actions.Result, error) {
 	c, err := e.Command(e.Next)
 	switch {

@@ -11,8 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth limits how deep a value may nest.
-const maxDepth = 256
+const maxDepth = 256 // limits how deep a value may nest
 
 // fieldsOf returns the members of an object by lower-case key: the object itself, if it has no others.
 // One key with two different values is
@@ -64,7 +63,6 @@ func (n *notes) add(codes ...string) {
 	}
 }
 
-// read reads the value at pos and reports whether there was one.
 func (r *reader) read(pos int) (value any, ok bool) {
 	*r = reader{text: r.text, pos: pos, steps: r.steps}
 	value, ok = r.value(false)
@@ -382,8 +380,7 @@ type marks struct {
 	stray bool // a brace or bracket closes nothing
 }
 
-// maxMarks is how many open marks are tracked.
-const maxMarks = 100
+const maxMarks = 100 // how many open marks are tracked
 
 // kindsOfMarks are the marks that close each other. closers says which closes which.
 var (

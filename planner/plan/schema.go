@@ -488,7 +488,6 @@ type (
 	properties []property
 )
 
-// MarshalJSON writes one name as a string.
 func (t typeNames) MarshalJSON() ([]byte, error) {
 	if len(t) == 1 {
 		return json.Marshal(t[0])

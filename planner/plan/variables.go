@@ -31,9 +31,6 @@ var (
 // indexed matches a reference with an index behind it, as into a list.
 var indexed = regexp.MustCompile(`\$([A-Za-z_]\w*)(?:\.[A-Za-z_]\w*)*\[`)
 
-// anyName is for [indexedIn] where no name is only text.
-func anyName(string) bool { return true }
-
 // indexedIn returns the first variable in a text that has an index behind it and is set; "": none.
 func indexedIn(text string, isSet func(name string) bool) string {
 	if !strings.Contains(text, "[") {
@@ -67,12 +64,6 @@ func references(text string, fields bool) (names []string) {
 		}
 	}
 	return names
-}
-
-// nameOf is the name in a reference with fields.
-func nameOf(reference string) string {
-	name, _, _ := strings.Cut(reference, ".")
-	return name
 }
 
 // resolve follows a reference, NAME or NAME.field, as far as there are such fields. rest is what
@@ -124,7 +115,6 @@ func (v variables) expand(value any, fields bool) any {
 	})
 }
 
-// expandCommand fills the variables into a command.
 func (v variables) expandCommand(c Command, fields bool) Command {
 	c.Entities, _ = v.expand(c.Entities, fields).(map[string]any)
 	c.Response = v.expandText(c.Response, fields)
@@ -152,7 +142,6 @@ func mapTexts(value any, of func(string) any) any {
 	return value
 }
 
-// textOf formats a value for use in a text.
 func textOf(value any) string {
 	switch value := value.(type) {
 	case nil:

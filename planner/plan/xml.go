@@ -547,7 +547,6 @@ func (w *commandBuilder) step(step *xmlStep) {
 	w.keep(step.set, step.appended)
 }
 
-// functionAction finds the action of a function.
 func functionAction(reg *actions.Registry, name string) (*actions.Action, bool) {
 	const global = "_GLOBAL_FUNCTIONS_." // Semantic Kernel's name for functions without a plugin
 	if len(name) > len(global) && strings.EqualFold(name[:len(global)], global) {
@@ -567,7 +566,7 @@ func (w *commandBuilder) entities(step *xmlStep, schema *jsonschema.Schema) map[
 			chains = true
 			continue
 		}
-		if index := indexedIn(a.value, anyName); index != "" {
+		if index := indexedIn(a.value, func(string) bool { return true }); index != "" {
 			w.fault = InvalidPlan.Faultf("function %s %s", spelling.Clip(step.function), noList(index))
 		}
 		value := w.expand(typed(schema.Properties[name], a.value))

@@ -280,8 +280,7 @@ func (s *Sandbox) run(ctx context.Context, c Command) (Result, error) {
 // Run folders.
 const (
 	folderPrefix = "planbot-skill-"
-	// sweepAfter is longer than any run can last.
-	sweepAfter = 2 * maxWall
+	sweepAfter   = 2 * maxWall // longer than any run can last
 )
 
 // sweep removes run folders left behind by killed programs. In the temporary folder only the owner
@@ -466,8 +465,7 @@ type exceeded string
 
 func (e exceeded) Error() string { return "the script exceeded its limit of " + string(e) }
 
-// maxPrinted is how many bytes a program may print, kept or not, before it is killed.
-const maxPrinted = 64 << 20
+const maxPrinted = 64 << 20 // how many bytes a program may print, kept or not, before it is killed
 
 // output keeps the start and the end of what is written to it.
 type output struct {

@@ -168,7 +168,6 @@ func (c Config) Check() error {
 // scopeToken is a scope as RFC 6749 has it (section 3.3).
 var scopeToken = regexp.MustCompile(`^[\x21\x23-\x5B\x5D-\x7E]+$`)
 
-// faultsOf are the mistakes in the fields.
 func faultsOf(s connector.Service) (all []error) {
 	fault := func(format string, args ...any) { all = append(all, fmt.Errorf(format, args...)) }
 	if err := checkAddress(s.Resource); err != nil {
@@ -239,7 +238,6 @@ type server struct {
 	defaultScopes []string
 }
 
-// discover finds the authorization server of a service.
 func (s *SignIn) discover(ctx context.Context, service connector.Service) (found server, err error) {
 	issuer, resource := service.Issuer, service.Resource
 	var scopes []string
@@ -768,7 +766,7 @@ func (s *SignIn) finish(ctx context.Context, connection, rawQuery string) (code 
 	}
 	config := s.config(service, begun.Server, begun.Client, secretOf(service, begun.Client), callback)
 	token, err := config.Exchange(
-		s.with(ctx),
+		context.WithValue(ctx, oauth2.HTTPClient, s.http),
 		query.Get("code"),
 		oauth2.VerifierOption(begun.Verifier),
 		oauth2.SetAuthURLParam("resource", service.Resource),
@@ -820,11 +818,6 @@ func (s *SignIn) finish(ctx context.Context, connection, rawQuery string) (code 
 		err = errors.Join(err, s.revoke(ctx, service, g))
 	}
 	return code, err
-}
-
-// with makes oauth2 use the client of s.
-func (s *SignIn) with(ctx context.Context) context.Context {
-	return context.WithValue(ctx, oauth2.HTTPClient, s.http)
 }
 
 // bare is an error of oauth2 without what the server answered.
@@ -1061,8 +1054,7 @@ func formFor(ctx context.Context, address string, service connector.Service, cli
 	return req, nil
 }
 
-// maxSkew is how far the clocks of two replicas may be apart.
-const maxSkew = time.Minute
+const maxSkew = time.Minute // how far the clocks of two replicas may be apart
 
 // renewing marks that a replica is about to renew a person's tokens.
 type renewing struct {

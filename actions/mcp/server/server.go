@@ -82,8 +82,7 @@ const (
 	perSecond, burst, maxCallers = 20, 40, 10_000
 	// defaultWait and pollEvery are about results.
 	defaultWait, pollEvery, maxPoll = 20 * time.Second, 200 * time.Millisecond, 2 * time.Second
-	// maxWait is how long get_answer may wait.
-	maxWait = 30 * time.Second
+	maxWait                         = 30 * time.Second // how long get_answer may wait
 	// maxWaits is how many calls of one caller wait at once. Others are answered as soon as they are taken.
 	maxWaits = 40
 	// maxText is how many bytes of a question or an id are taken.
@@ -210,7 +209,6 @@ func (c Config) Check() error {
 	return errors.Join(faults...)
 }
 
-// verifier checks the tokens of the Issuers.
 func (c Config) verifier() (*connector.Verifier, error) {
 	return connector.NewVerifier(c.Issuers, cmp.Or(c.Audience, c.Resource))
 }
@@ -288,7 +286,6 @@ func single(r *http.Request) bool {
 	return false
 }
 
-// callerOf reads the token.
 func (s *Server) callerOf(r *http.Request) (caller, error) {
 	unauthorized := func(why string) error {
 		return &connector.AuthError{Status: http.StatusUnauthorized, Err: errors.New(why)}
@@ -342,7 +339,6 @@ func (s *Server) allow(subject string) bool {
 	return l.Allow()
 }
 
-// expose offers the listed actions.
 func (s *Server) expose(server *sdk.Server) {
 	for _, name := range s.cfg.Exposed {
 		a, ok := s.cfg.Actions.Lookup(name)
@@ -406,8 +402,7 @@ func (s *Server) run(
 	return said(came), nil
 }
 
-// attemptMeta is where a client that may repeat a call names its attempt.
-const attemptMeta = "planbot/attempt"
+const attemptMeta = "planbot/attempt" // where a client that may repeat a call names its attempt
 
 // from is who calls. It is false if the token names no person.
 func (s *Server) from(r *sdk.CallToolRequest) (c caller, ok bool) {
@@ -524,7 +519,6 @@ const (
 
 func isHuman(action string) bool { return action == askAction || action == RequestApproval }
 
-// asked is a question to a person.
 type asked struct {
 	Question string   `json:"question"`
 	Choices  []string `json:"choices,omitempty"`
@@ -538,8 +532,7 @@ type wanted struct {
 	Minutes int    `json:"minutes,omitempty"`
 }
 
-// defaultMinutes is how long a person has.
-const defaultMinutes = 60
+const defaultMinutes = 60 // how long a person has
 
 // humans are the actions behind the tools.
 func humans() *actions.Registry {
@@ -582,7 +575,6 @@ type decision struct {
 	Answer   string `json:"answer,omitempty"`
 }
 
-// cameOf is what came of a question.
 func cameOf(a *actions.Answer, yes, no, text string) actions.Result {
 	came := decision{yes, text}
 	switch {

@@ -22,8 +22,7 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
-// maxPlans limits how often a plan may ask for the next one.
-const maxPlans = 10
+const maxPlans = 10 // limits how often a plan may ask for the next one
 
 // Bot is what plans, and what may run. It is safe for concurrent use.
 type Bot struct {
@@ -221,7 +220,6 @@ func (d *Run) call(
 	return actions.Result{}, "", false, nil
 }
 
-// recordedResult is the result of a recorded call.
 func recordedResult(c turnlog.Command) actions.Result {
 	var value any
 	switch {

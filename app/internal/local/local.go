@@ -10,11 +10,9 @@ import (
 	"time"
 )
 
-// timeout limits how long a bot on this machine may take to answer.
-const timeout = 3 * time.Second
+const timeout = 3 * time.Second // limits how long a bot on this machine may take to answer
 
-// maxPage limits the bytes of a page.
-const maxPage = 1 << 20
+const maxPage = 1 << 20 // limits the bytes of a page
 
 // Listen listens at addr. setting names what says so, for the error.
 func Listen(ctx context.Context, addr, setting string) (net.Listener, error) {

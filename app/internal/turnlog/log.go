@@ -244,7 +244,6 @@ type happened struct {
 	state turn.State
 }
 
-// keeps reports whether a turn is kept whole.
 func (l *Log) keeps(id string) bool {
 	kept, _ := l.kept.Load(id)
 	return kept == true
@@ -383,8 +382,7 @@ func (l *Log) take(e any) {
 	}
 }
 
-// maxLost is how many turns may be known of which something was lost and nothing is kept.
-const maxLost = 1000
+const maxLost = 1000 // how many turns may be known of which something was lost and nothing is kept
 
 // markLost marks the turns of which something was lost: perhaps nothing more comes of them.
 func (l *Log) markLost() {
@@ -572,8 +570,7 @@ func (b builder) turn(e happened) {
 	}
 }
 
-// maxWords is how much of a text a list of turns shows.
-const maxWords = 120
+const maxWords = 120 // how much of a text a list of turns shows
 
 func (b builder) received(e *turn.Received) {
 	r := b.r
@@ -591,7 +588,6 @@ func (b builder) received(e *turn.Received) {
 	}
 }
 
-// about fills in the head.
 func (b builder) about(raw jsontext.Value, text string) {
 	a, err := activity.Decode(raw)
 	if err != nil {
@@ -627,8 +623,7 @@ func (r *Record) follows(from *Record, s Sent) bool {
 	return r.clicked != "" && r.clicked == s.ID && r != from && r.room == from.room
 }
 
-// cardAction is the name of an invoke that is a click on a card.
-const cardAction = "adaptiveCard/action"
+const cardAction = "adaptiveCard/action" // the name of an invoke that is a click on a card
 
 func (b builder) began(e happened) {
 	r := b.r
@@ -800,8 +795,7 @@ func (b builder) planner(e planner.Event) {
 	}
 }
 
-// maxLabel is how much of a stream's text is kept.
-const maxLabel = 200
+const maxLabel = 200 // how much of a stream's text is kept
 
 func (b builder) sent(e sending) {
 	s := e.sent
@@ -930,8 +924,7 @@ func waitsFor(what string, until time.Time, reason string) string {
 	return what
 }
 
-// maxChanges limits what one comparison lists.
-const maxChanges = 200
+const maxChanges = 200 // limits what one comparison lists
 
 // Compare lists what differs between two states, by path, sorted. by says who changed it.
 func Compare(before, after turn.State, by string) []Change {

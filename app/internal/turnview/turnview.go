@@ -34,8 +34,7 @@ func Moment(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05 MST")
 }
 
-// maxTurnID limits what may be an id.
-const maxTurnID = 64
+const maxTurnID = 64 // limits what may be an id
 
 // ID is the id of a turn in what somebody copied: the id alone, "(turn ID)", or all that the bot
 // said, in any of its languages. The id comes last there.

@@ -116,7 +116,6 @@ func firstDifference(want, got string) string {
 	return fmt.Sprintf("%d lines are %d now", len(a), len(b))
 }
 
-// has reports whether a text or a value of an attribute has the text.
 func has(root *html.Node, text string) bool {
 	for n := range root.Descendants() {
 		inValue := func(a html.Attribute) bool { return strings.Contains(a.Val, text) }
@@ -127,8 +126,7 @@ func has(root *html.Node, text string) bool {
 	return false
 }
 
-// maxDepth ends types that have themselves.
-const maxDepth = 8
+const maxDepth = 8 // ends types that have themselves
 
 // fill puts the text into everything that can have one. Lists have two elements.
 func fill(v reflect.Value, text string, is bool, depth int) {

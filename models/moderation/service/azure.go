@@ -75,7 +75,6 @@ func NewAzure(cfg AzureConfig) (moderation.Moderator, error) {
 	return &azure{service: s, threshold: cfg.Threshold, blocklists: slices.Clone(cfg.Blocklists), shields: cfg.Shields}, nil
 }
 
-// Judge is documented at [moderation.Moderator].
 func (a *azure) Judge(ctx context.Context, pieces []moderation.Piece) (moderation.Verdict, error) {
 	var asks []ask
 	texts, err := batches(pieces, maxWindow, moderation.Said, moderation.PlannedSay, moderation.PlannedEntity)

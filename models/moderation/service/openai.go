@@ -123,7 +123,6 @@ func (o *openAI) ask(ctx context.Context, inputs any, pieces []int) (v moderatio
 	return v, nil
 }
 
-// found returns the categories that count.
 func (o *openAI) found(r openAIResult) (all []string) {
 	for name, is := range r.Categories {
 		if is && (*r.Flagged || slices.Contains(openAICategories, name)) {

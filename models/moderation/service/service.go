@@ -33,7 +33,6 @@ func Any(moderators ...moderation.Moderator) moderation.Moderator { return all(m
 
 type all []moderation.Moderator
 
-// Judge is documented at [Any].
 func (a all) Judge(ctx context.Context, pieces []moderation.Piece) (moderation.Verdict, error) {
 	if len(a) == 0 {
 		return moderation.Verdict{}, fmt.Errorf("%w: nobody judges", moderation.ErrUnjudged)
@@ -61,8 +60,7 @@ func (a all) Judge(ctx context.Context, pieces []moderation.Piece) (moderation.V
 // ask is one question to a moderator.
 type ask func(ctx context.Context) (moderation.Verdict, error)
 
-// maxAtOnce is how many requests one call of Judge makes at the same time.
-const maxAtOnce = 4
+const maxAtOnce = 4 // how many requests one call of Judge makes at the same time
 
 // askAll asks all of them and returns the worst verdict. It waits for all.
 func askAll(ctx context.Context, asks []ask) (v moderation.Verdict, _ error) {
@@ -99,7 +97,6 @@ const (
 	separator   = "\n\n" // between texts that are sent as one
 )
 
-// ends are where a sentence ends.
 var ends = []string{"\n", ". ", "! ", "? ", "。", "！", "？"}
 
 // windows cuts a text into parts of at most maxWindow characters, at the end of a sentence if there
@@ -162,7 +159,6 @@ func batches(pieces []moderation.Piece, most int, kinds ...moderation.Kind) (all
 	return all, nil
 }
 
-// pictures are the places of the pieces that are pictures.
 func pictures(pieces []moderation.Piece) (all []int) {
 	for i, p := range pieces {
 		if p.Kind == moderation.Image && len(p.Picture) > 0 {
@@ -184,8 +180,7 @@ const (
 	tries          = 2
 	pause          = 100 * time.Millisecond // before the second try
 	maxAnswer      = 1 << 20                // bytes
-	// maxOpen is how many requests a service gets at the same time, of all turns.
-	maxOpen = 32
+	maxOpen        = 32                     // how many requests a service gets at the same time, of all turns
 )
 
 // service is the HTTP side of a moderator.
@@ -269,7 +264,6 @@ func (s *service) post(ctx context.Context, path string, body, into any) error {
 	return nil
 }
 
-// once makes one try.
 func (s *service) once(ctx context.Context, path string, body []byte) ([]byte, error) {
 	select {
 	case s.open <- struct{}{}:
@@ -306,8 +300,7 @@ func (s *service) once(ctx context.Context, path string, body []byte) ([]byte, e
 	return answer, err
 }
 
-// other is the category of what a service names with more than a name.
-const other = "other"
+const other = "other" // the category of what a service names with more than a name
 
 var isCategory = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9/_-]{0,63}$`)
 

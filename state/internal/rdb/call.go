@@ -73,7 +73,6 @@ func (c *Call) Add(args ...any) *Call {
 	return c
 }
 
-// commandOf builds the go-redis command of a call.
 func commandOf(ctx context.Context, c *Call) *redis.Cmd {
 	switch {
 	case c.script == nil:

@@ -517,8 +517,7 @@ const (
 	// others.
 	tripsAtOnce = 4
 
-	// maxTogether is how many callers share one round trip.
-	maxTogether = 128
+	maxTogether = 128 // how many callers share one round trip
 )
 
 // trips combines what several callers send at the same time into one round trip. A caller's
@@ -552,7 +551,6 @@ func newTrips(client redis.UniversalClient, alone bool) *trips {
 	return t
 }
 
-// trip runs calls in one round trip.
 func (t *trips) trip(ctx context.Context, calls []*Call) {
 	cmds := make([]redis.Cmder, len(calls))
 	replies := make([]*redis.Cmd, len(calls))
@@ -691,7 +689,6 @@ func (t *trips) setting(ctx context.Context, name string) (string, error) {
 
 func (t *trips) remove(ctx context.Context, key string) error { return t.client.Del(ctx, key).Err() }
 
-// close closes the client and waits for its trips to end.
 func (t *trips) close() error {
 	t.once.Do(func() { close(t.closed) })
 	err := t.client.Close()
