@@ -256,3 +256,26 @@ func TestLaterWithin(t *testing.T) {
 		}()
 	}
 }
+
+// TestLaterAsks: the question is asked in the conversation, and the answer finds the call beside it.
+func TestLaterAsks(t *testing.T) {
+	r := actions.New()
+	actions.Add(r, "report", "Writes a report", func(ctx context.Context, _ *actions.Turn, _ struct{}) (actions.Result, error) {
+		answer := actions.AttemptOf(ctx).Answer
+		if answer == nil {
+			time.Sleep(time.Second)
+			about := actions.Field{Name: "about", Title: "About", Required: true}
+			return actions.Ask(actions.Form{Text: "About what?", Fields: []actions.Field{about}}, nil), nil
+		}
+		return actions.Text("A report about %s.", answer.Values["about"]), nil
+	}, actions.Later(time.Minute))
+	testLaters(t, r, func(_ *testing.T, kit *bottest.Kit) {
+		kit.Model.Says(plan(do("report", `{}`)), plan(say("I am writing it.")), plan(say("It is about mice.")))
+		mia := kit.Personal("Mia")
+		mia.Say("write a report")
+		mia.Expect("I am writing it.")
+		mia.ExpectCard("About what?").Press("Send", "f0", "mice")
+		mia.Expect("It is about mice.")
+		mia.ExpectNothing()
+	})
+}

@@ -432,7 +432,7 @@ func SubmitCall(ctx context.Context, t *Turn, feature string, c actions.Call) (q
 func SubmitOutcomes(ctx context.Context, t *Turn, feature, text string) error {
 	rounds := slices.Clone(t.Rounds)
 	rounds[len(rounds)-1].Withheld = true // nobody was told
-	s, err := onBehalf(t, feature, t.ID, &Run{Rounds: rounds, Steps: t.rec.Run.Steps, Distrust: t.Distrusted()})
+	s, err := onBehalf(t, feature, t.ID, &Run{Rounds: rounds, Distrust: t.Distrusted()})
 	if err != nil {
 		return err
 	}
