@@ -142,7 +142,7 @@ func TestActionsOfServices(t *testing.T) {
 		t.Errorf("exit code %d, %v\n%s", code, err, out)
 	}
 	code, out, errs = executeFor(t, withServices(crm, away), "", "doctor", "--port=0")
-	if code != 0 || !strings.Contains(out, "offers 1 actions: crm_send\n") || !strings.Contains(out, "read is not offered: its definition has changed") ||
+	if code != 0 || !strings.Contains(out, "offers 1 action: crm_send\n") || !strings.Contains(out, "read is not offered: its definition has changed") ||
 		!strings.Contains(out, "warn  away      the service cannot be asked, so none of its actions is offered: no answer") {
 		t.Errorf("exit code %d\n%s\n%s", code, out, errs)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/app/internal/local"
+	"github.com/planbot-go/planbot/app/internal/turnview"
 	"github.com/planbot-go/planbot/bot/signin"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/cli"
@@ -347,7 +348,7 @@ func checkService(s settings.Service) check {
 			others = append(others, cli.OneLine(one.Remote)+": "+cli.OneLine(note))
 		}
 	}
-	c := ok(strings.TrimSuffix(fmt.Sprintf("offers %d actions: %s", len(offered), strings.Join(offered, ", ")), ": "))
+	c := ok(strings.TrimSuffix(fmt.Sprintf("offers %s: %s", turnview.Count(len(offered), "action"), strings.Join(offered, ", ")), ": "))
 	if len(refused) > 0 {
 		c.Detail += "\nits rules leave out " + strings.Join(refused, ", ")
 	}

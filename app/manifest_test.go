@@ -201,6 +201,33 @@ func TestManifestInOtherLanguages(t *testing.T) {
 	}
 }
 
+// TestManifestInGerman: what the bot says of itself is in the language of the manifest, and in a file in English.
+func TestManifestInGerman(t *testing.T) {
+	t.Parallel()
+	bot := Bot{
+		Name: "Hedda", Register: lists.Register, Texts: map[string]map[string]string{"de": {"Lists your tickets": "Zeigt deine Tickets"}},
+		Manifest: manifest.Config{
+			Language: "de", Summary: "Hütet Tickets.", Details: "Sag, was du brauchst.",
+			Commands: []manifest.Command{{Title: "/tickets", Description: "Lists your tickets"}},
+		},
+	}
+	dir := filepath.Join(t.TempDir(), "app")
+	if code, _, errs := executeFor(t, bot, "", "manifest", "init", dir); code != 0 {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	for file, want := range map[string][]string{
+		"manifest.json": {`"Zeigt, was ich kann"`, `"Zeigt deine Tickets"`, `"Lege eine Liste … an"`},
+		"en.json":       {`"Shows what I can do"`, `"Lists your tickets"`},
+	} {
+		text, err := os.ReadFile(filepath.Join(dir, file))
+		for _, part := range want {
+			if !bytes.Contains(text, []byte(part)) {
+				t.Errorf("%v: %s lacks %s in\n%s", err, file, part, text)
+			}
+		}
+	}
+}
+
 // TestManifestWarnsOfPages: a bot serves no privacy statement, so an app that links to one on the
 // bot's own domain is told.
 func TestManifestWarnsOfPages(t *testing.T) {

@@ -86,9 +86,9 @@ func TestMistakesOfABotAreNamedAtOnce(t *testing.T) {
 		wants := []string{"BOT_MAX_STEPS: ", `texts: de: "Weg." has the verbs []`, `texts: "no tag!" is not a language`}
 		if command != "chat" { // which is not for Teams
 			wants = append(wants, "color.png: is not a PNG", "outline.png: has 31×31 pixels", "blue", "scopes/0: value must be one of",
-				"Address: it is no address", "service issues: Resource: it is no address", `Hosts: "https://login.example.com" is no host`,
+				"BOT_PUBLIC_URL: app.Bot.Services need it", "BOT_TOKEN_KEYS: app.Bot.Services need it", "app.Bot.Services: service issues: Resource: it is no address", `Hosts: "https://login.example.com" is no host`,
 				`Scopes: "read write" is no scope`, `service "a b": the name cannot end`, "service a b: a Secret needs a ClientID",
-				`Exposed: there is no action "addItme" that could be; the nearest names are addItem`, "Tokens: number 1", "Wait: -1ns is negative")
+				`agents: Exposed: the bot has no action "addItme"; did you mean addItem?`, "Tokens: number 1", "Wait: -1ns is negative")
 		}
 		for _, part := range wants {
 			if code != want || !strings.Contains(out+errs, part) {

@@ -36,6 +36,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // Config says who the bot is and whom it talks to. The zero value is local mode, where it talks to
@@ -80,9 +82,9 @@ type Config struct {
 // mistake in cfg. It makes no requests. It reads the credential files, so an unusable one is an
 // error now.
 func New(cfg Config) (*Guard, *Client, error) {
-	c, err := cloudNamed(cfg.Cloud)
-	if err != nil {
-		return nil, nil, fmt.Errorf("connector config: %w", err)
+	c, unknown := cloudNamed(cfg.Cloud)
+	if unknown != nil {
+		c, _ = cloudNamed("") // to check the other fields
 	}
 	c.MetadataURL = cmp.Or(cfg.MetadataURL, c.MetadataURL)
 	c.LoginURL = strings.TrimSuffix(cmp.Or(cfg.LoginURL, c.LoginURL), "/")
@@ -91,7 +93,13 @@ func New(cfg Config) (*Guard, *Client, error) {
 	}
 	cfg.TokenURL = strings.TrimSuffix(cfg.TokenURL, "/")
 	hosts, err := newServiceHosts(c, cfg.AllowedHosts, cfg.AppID == "")
-	errs := []error{err}
+	errs := []error{unknown, err}
+	if cfg.Tries < 0 {
+		errs = append(errs, errors.New("Tries is negative"))
+	}
+	if !httpguts.ValidHeaderFieldValue(cfg.UserAgent) {
+		errs = append(errs, errors.New("UserAgent cannot be sent"))
+	}
 	if cfg.TokenURL != "" {
 		_, err = trustedURL("token URL", cfg.TokenURL)
 		errs = append(errs, err)

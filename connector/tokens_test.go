@@ -403,6 +403,7 @@ func TestNewRefuses(t *testing.T) {
 	}{
 		{"credentials of nobody", connector.Config{Credentials: good}, "without an AppID"},
 		{"callers of nobody", connector.Config{Callers: callers{Tenant: tenantID, Emulator: true}}, "without an AppID"},
+		{"cloud", connector.Config{Cloud: "mars", Tries: -1, UserAgent: "a\nb"}, "not one of public, gcch, dod, china\nTries is negative\nUserAgent"},
 		{"plain metadata", connector.Config{AppID: appID, Credentials: good, MetadataURL: "http://login.botframework.com/meta"}, "https"},
 		{"plain login", connector.Config{AppID: appID, Credentials: good, LoginURL: "http://login.example"}, "https"},
 		{"nothing to prove it", with(credentials{}, callers{}), "0 of password"},

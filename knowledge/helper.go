@@ -51,7 +51,10 @@ func NewHelper(cfg HelperConfig) (*Helper, error) {
 	if len(cfg.Command) == 0 || cfg.Command[0] == "" {
 		return nil, errors.New("knowledge helper: no Command")
 	}
-	cfg.AtOnce, cfg.MemoryBytes = cmp.Or(max(cfg.AtOnce, 0), 2), cmp.Or(max(cfg.MemoryBytes, 0), 512<<20)
+	if cfg.AtOnce < 0 || cfg.MemoryBytes < 0 {
+		return nil, errors.New("knowledge helper: AtOnce or MemoryBytes is negative")
+	}
+	cfg.AtOnce, cfg.MemoryBytes = cmp.Or(cfg.AtOnce, 2), cmp.Or(cfg.MemoryBytes, 512<<20)
 	return &Helper{
 		cfg: cfg, slots: make(chan struct{}, cfg.AtOnce), alone: make(chan struct{}, 1),
 		most: maxFileTime, killed: map[[sha256.Size]byte]killed{},

@@ -62,8 +62,8 @@ type Chain struct {
 // answer, even a useless one, and calls Observe with the outcome: "ok", "canceled" or the kind of
 // the fault.
 func (c *Chain) Complete(ctx context.Context, req *Request) (*Response, error) {
-	if len(c.Models) == 0 {
-		return nil, &Error{Kind: BadRequest, Err: errors.New("the chain has no Models")}
+	if len(c.Models) == 0 || slices.Contains(c.Models, nil) {
+		return nil, &Error{Kind: BadRequest, Err: errors.New("the chain has no Models, or one is nil")}
 	}
 	c.once.Do(func() {
 		for i, model := range c.Models {

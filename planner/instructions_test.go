@@ -111,7 +111,7 @@ func TestWrongInstructions(t *testing.T) {
 			"instructions": func(context.Context, *actions.Turn, []string) (any, error) { return "", nil },
 		},
 	})
-	want := "tools planner: Functions has actions, manual, examples, skills, instructions or today, which are the planner's\nInstructions are not UTF-8"
+	want := "tools planner: Functions: \"instructions\": the planner has a function of this name\nInstructions are not UTF-8"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v", err)
 	}

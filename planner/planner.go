@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -125,8 +126,6 @@ type Config struct {
 
 // check reports every fault, in the order of the fields.
 func (c *Config) check() error {
-	isOurs := func(name string) bool { return c.Functions[name] != nil }
-	lacksFunction := func(name string) bool { return name == "" || c.Functions[name] == nil }
 	lacksSource := func(name string) bool { return name == "" || c.DataSources[name] == nil }
 	return errors.Join(
 		faultIf(c.Model == nil, "no Model"),
@@ -134,14 +133,36 @@ func (c *Config) check() error {
 		faultIf(c.HistoryTokens < 0, "HistoryTokens is negative"),
 		faultIf(c.MaxTokens < 0, "MaxTokens is negative"),
 		checkFormat(c.ResponseFormat),
-		faultIf(slices.ContainsFunc(slices.Collect(maps.Keys(c.Functions)), lacksFunction), "Functions has one without a name, or nil"),
+		CheckFunctions(c.Functions),
 		faultIf(slices.ContainsFunc(slices.Collect(maps.Keys(c.DataSources)), lacksSource), "DataSources has one without a name, or nil"),
 		faultIf(slices.Contains(c.Extensions, nil), "Extensions has nil"),
-		faultIf(slices.ContainsFunc(ownFunctions, isOurs), "Functions has actions, manual, examples, skills, instructions or today, which are the planner's"),
 		faultIf(!utf8.ValidString(c.Instructions), "Instructions are not UTF-8"),
 		faultIf(!slices.Contains([]string{"", "required", "none"}, c.Choice), fmt.Sprintf("no Choice %q", c.Choice)),
 		faultIf(c.MaxRounds < 0, "MaxRounds is negative"),
 	)
+}
+
+// functionName is what a prompt can call.
+var functionName = regexp.MustCompile(`^[\pL_][\pL\pN_.-]*$`)
+
+// CheckFunctions returns what is wrong with the Functions of a [Config], a line for each.
+func CheckFunctions(all map[string]func(context.Context, *actions.Turn, []string) (any, error)) error {
+	var faults []error
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		fault := ""
+		switch {
+		case !functionName.MatchString(name):
+			fault = "no prompt can call this name"
+		case slices.Contains(ownFunctions, name):
+			fault = "the planner has a function of this name"
+		case all[name] == nil:
+			fault = "the function is nil"
+		}
+		if fault != "" {
+			faults = append(faults, fmt.Errorf("Functions: %q: %s", name, fault))
+		}
+	}
+	return errors.Join(faults...)
 }
 
 func faultIf(wrong bool, text string) error {

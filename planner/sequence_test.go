@@ -87,11 +87,11 @@ func TestFaultsOfConfigAndPromptAreListedTogether(t *testing.T) {
 	t.Parallel()
 	_, err := planner.NewSequence(t.Context(), planner.Config{
 		Model: models.Offline{}, Actions: vectorActions(t), Prompt: "gone", Choice: "always",
-		Functions:   map[string]func(context.Context, *actions.Turn, []string) (any, error){"stock": nil},
+		Functions:   map[string]func(context.Context, *actions.Turn, []string) (any, error){"stock": nil, "a b": nil},
 		DataSources: map[string]func(context.Context, *actions.Turn, string, int) (string, error){"docs": nil},
 		Extensions:  []actions.Extension{nil},
 	})
-	for _, want := range []string{"Functions has one", "DataSources has one", "Extensions has nil", `no Choice "always"`, "gone"} {
+	for _, want := range []string{`Functions: "stock": the function is nil`, `Functions: "a b": no prompt can call`, "DataSources has one", "Extensions has nil", `no Choice "always"`, "gone"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v lacks %q", err, want)
 		}

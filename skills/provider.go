@@ -68,7 +68,16 @@ var _ actions.Extension = (*Provider)(nil)
 // characters, or no description.
 func NewProvider(cfg ProviderConfig) (*Provider, error) {
 	var errs []error
+	if slices.Contains(cfg.Skills, nil) {
+		errs = append(errs, errors.New("Skills has nil"))
+	}
+	if slices.ContainsFunc(cfg.Sources, func(s Source) bool { return s == nil }) {
+		errs = append(errs, errors.New("Sources has nil"))
+	}
 	for _, s := range cfg.Skills {
+		if s == nil {
+			continue
+		}
 		p := parsing{path: "skill " + quoted(s.Name), lenient: true}
 		p.check(s)
 		for _, f := range p.faults {

@@ -165,8 +165,8 @@ func converter(t testing.TB) *skills.Skill {
 
 func TestNewProviderNamesEveryFault(t *testing.T) {
 	t.Parallel()
-	_, err := skills.NewProvider(skills.ProviderConfig{Skills: []*skills.Skill{{Name: "a"}}, Approve: []string{"fly"}, Template: "Skills:"})
-	want := "skills provider: skill \"a\": Missing required field: description (or it is blank)\n" +
+	_, err := skills.NewProvider(skills.ProviderConfig{Skills: []*skills.Skill{{Name: "a"}, nil}, Sources: []skills.Source{nil}, Approve: []string{"fly"}, Template: "Skills:"})
+	want := "skills provider: Skills has nil\nSources has nil\nskill \"a\": Missing required field: description (or it is blank)\n" +
 		"Approve: there is no tool \"fly\", have load_skill, read_skill_resource and run_skill_script\n" +
 		"Template has no {skills}, where the list of skills goes"
 	if err == nil || err.Error() != want {

@@ -62,15 +62,17 @@ func (c Config) withDefaults() Config {
 // validate rejects settings that cannot be intended. With a TTL under a second every turn would
 // forget the previous one.
 func (c Config) validate() error {
-	switch {
-	case c.TTL < time.Second:
-		return fmt.Errorf("state config: TTL %v is under a second", c.TTL)
-	case c.MaxBytes < headerBytes:
-		return fmt.Errorf("state config: MaxBytes %d leaves no room for a value", c.MaxBytes)
-	case c.Timeout < 0:
-		return fmt.Errorf("state config: Timeout %v is negative", c.Timeout)
+	var faults []error
+	if c.TTL < time.Second {
+		faults = append(faults, fmt.Errorf("state config: TTL %v is under a second", c.TTL))
 	}
-	return nil
+	if c.MaxBytes < headerBytes {
+		faults = append(faults, fmt.Errorf("state config: MaxBytes %d leaves no room for a value", c.MaxBytes))
+	}
+	if c.Timeout < 0 {
+		faults = append(faults, fmt.Errorf("state config: Timeout %v is negative", c.Timeout))
+	}
+	return errors.Join(faults...)
 }
 
 // Errors of this package, for errors.Is.

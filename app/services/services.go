@@ -65,23 +65,29 @@ func (f *feature) keys() (keys [][]byte, err error) {
 	return keys, err
 }
 
-func (f *feature) check(app.Values) error {
+func (f *feature) check(v app.Values) error {
 	keys, err := f.keys()
 	if f.own == nil || len(f.own.Services) == 0 {
 		return err
 	}
-	if err != nil {
-		keys = [][]byte{make([]byte, 32)}
+	faults := []error{err}
+	if len(keys) == 0 {
+		faults = append(faults, errors.New("BOT_TOKEN_KEYS: app.Bot.Services need it, such as openssl rand -base64 32 writes it"))
 	}
-	return errors.Join(err, missing((oauth.Config{Keys: keys, Address: f.PublicURL, Services: f.own.Services}).Check()))
-}
-
-// missing says what the bot's Services lack.
-func missing(err error) error {
-	if err == nil {
-		return nil
+	if f.PublicURL == "" && !v.Faulty("BOT_PUBLIC_URL") {
+		faults = append(faults, errors.New("BOT_PUBLIC_URL: app.Bot.Services need it, such as https://bot.example.com"))
 	}
-	return fmt.Errorf("app.Bot.Services need BOT_PUBLIC_URL and BOT_TOKEN_KEYS: %w", err)
+	placeholder := oauth.Config{Keys: [][]byte{make([]byte, 32)}, Address: "https://bot.example.com", Services: f.own.Services}
+	if err := placeholder.Check(); err != nil {
+		faults = append(faults, fmt.Errorf("app.Bot.Services: %w", err))
+	}
+	if f.PublicURL != "" {
+		placeholder.Address, placeholder.Services = f.PublicURL, nil
+		if err := placeholder.Check(); err != nil {
+			faults = append(faults, fmt.Errorf("BOT_PUBLIC_URL: %w", err))
+		}
+	}
+	return errors.Join(faults...)
 }
 
 // wire lets people sign in to the bot's own services. A bot without a server of this program has none.
@@ -98,7 +104,7 @@ func (f *feature) wire(_ context.Context, p *app.Program, cfg *bot.Config) error
 		Store: p.Store(), Keys: keys, Address: f.PublicURL, Services: services, Others: cfg.Tokens, Log: *p.Log(),
 	})
 	if err != nil {
-		return app.Usage(missing(err))
+		return app.Usage(err)
 	}
 	cfg.Tokens = in
 	for _, path := range []string{oauth.CallbackPath, oauth.ClientPath} {

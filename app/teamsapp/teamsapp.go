@@ -121,16 +121,17 @@ func (f manifestFlags) config(p *app.Program, languages ...string) manifest.Conf
 		cfg.WebAppResource = cmp.Or(cfg.WebAppResource, manifest.BotResource)
 	}
 	cfg.Commands = p.ChatCommands()
+	all, _ := texts.New(b.Texts) // the bot does not start with faults in them
+	first := &actions.Turn{Texts: all, Activity: &activity.Activity{Locale: cfg.Language}}
 	own := cfg.Prompts == nil
 	if own {
 		for _, a := range s.Actions().All() {
-			cfg.Prompts = append(cfg.Prompts, starter(a, &actions.Turn{}))
+			cfg.Prompts = append(cfg.Prompts, starter(a, first))
 		}
 		slices.SortStableFunc(cfg.Prompts, func(a, b manifest.Command) int { // some may be left out
 			return strings.Count(a.Description, gap) - strings.Count(b.Description, gap)
 		})
 	}
-	all, _ := texts.New(b.Texts) // the bot does not start with faults in them
 	translations := map[string]manifest.Translation{}
 	for _, tag := range slices.AppendSeq(languages, maps.Keys(cfg.Translations)) {
 		in, turn := cfg.Translations[tag], &actions.Turn{Texts: all, Activity: &activity.Activity{Locale: tag}}
@@ -156,6 +157,9 @@ func (f manifestFlags) config(p *app.Program, languages ...string) manifest.Conf
 		translations[tag] = in
 	}
 	cfg.Translations = translations
+	for i, c := range cfg.Commands { // which stand in English until here, as what is translated
+		cfg.Commands[i].Description = first.Translate(texts.Text(c.Description))
+	}
 	return cfg
 }
 

@@ -470,7 +470,7 @@ func (s *Settings) Load() {
 		}
 		s.set(variables[0], text, field.Tag, value)
 	}
-	s.typos = misspelled(s.entries(), known)
+	s.typos = s.misspelled(known)
 }
 
 // variablesOf are the variables of a field, the first one is its name. nil: it is no setting.
@@ -541,15 +541,6 @@ func (s *Settings) lookUp(variables []string) string {
 	return ""
 }
 
-// entries are those of the environment and of the file.
-func (s *Settings) entries() []string {
-	all := slices.Clone(os.Environ())
-	for name, value := range s.inFile {
-		all = append(all, name+"="+value)
-	}
-	return all
-}
-
 // fromEnvironment is the value of the first of the variables that has one.
 func fromEnvironment(variables []string) string {
 	for _, name := range variables {
@@ -560,11 +551,18 @@ func fromEnvironment(variables []string) string {
 	return ""
 }
 
-// misspelled names the variables that look like one of the known ones. Others are somebody else's.
-func misspelled(environ, known []string) (typos []string) {
-	for _, entry := range environ {
+// misspelled names the variables that look like one of the known ones: those of the file, and of the environment
+// those that begin with BOT_. Others are somebody else's.
+func (s *Settings) misspelled(known []string) (typos []string) {
+	names := slices.Collect(maps.Keys(s.inFile))
+	for _, entry := range os.Environ() {
 		name, _, _ := strings.Cut(entry, "=")
-		if !strings.HasPrefix(name, "BOT_") || slices.Contains(known, name) || len(name) > 64 {
+		if _, also := s.inFile[name]; !also && strings.HasPrefix(name, "BOT_") {
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
+		if _, ofTeams := ofTeams[name]; ofTeams || slices.Contains(known, name) || len(name) > 64 {
 			continue
 		}
 		if meant := spelling.Meant(name, known); meant != "" {
@@ -906,10 +904,8 @@ func (s *Settings) Check() error {
 	if i := slices.IndexFunc(s.Bot.Examples, func(text string) bool { return strings.TrimSpace(text) == "" }); i >= 0 {
 		f.add("app.Bot.Examples", "number %d is empty", i+1)
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.Bot.Functions)) {
-		if name == "" || s.Bot.Functions[name] == nil {
-			f.add("app.Bot.Functions", "%q has no name or no function", name)
-		}
+	for _, line := range Lines(planner.CheckFunctions(s.Bot.Functions)) {
+		f = append(f, errors.New("app.Bot."+line))
 	}
 	if _, err := texts.New(s.Bot.Texts); err != nil {
 		f = append(f, err)
@@ -1360,9 +1356,13 @@ func (s *Settings) checkPrompts(f *faults) *actions.Registry {
 		f.add("BOT_PROMPTS_DIR", "%q is not a folder", s.PromptsDir)
 		return registry
 	}
+	from := "BOT_PROMPTS_DIR"
+	if s.PromptsDir == "" {
+		from = cmp.Or(s.File, "app.Bot.Prompts")
+	}
 	library, err := s.loadPrompts()
 	if library == nil {
-		f.ask("BOT_PROMPTS_DIR", err)
+		f.ask(from, err)
 		return registry
 	}
 	cfg := planner.Config{
@@ -1377,7 +1377,7 @@ func (s *Settings) checkPrompts(f *faults) *actions.Registry {
 	}
 	faulty := planner.AddPromptFolders(registry, cfg)
 	_, misfit := newPlanner(context.Background(), s.Planner, cfg)
-	f.ask("BOT_PROMPTS_DIR", errors.Join(err, s.unused(library), notPlanned, faulty, misfit))
+	f.ask(from, errors.Join(err, s.unused(library), notPlanned, faulty, misfit))
 	return registry
 }
 

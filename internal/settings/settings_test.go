@@ -480,9 +480,13 @@ func TestABotHasAName(t *testing.T) {
 }
 
 func TestMisspelledVariables(t *testing.T) {
-	t.Parallel()
-	got := misspelled([]string{"BOT_MODLE=offline", "BOT_MODEL=x", "BOT_WAREHOUSE=y", "HOME=/"}, []string{"BOT_ADDR", "BOT_MODEL"})
-	if want := []string{"BOT_MODLE: there is no such setting; did you mean BOT_MODEL?"}; !slices.Equal(got, want) {
+	for name, value := range map[string]string{"BOT_MODLE": "offline", "BOT_MODEL": "x", "BOT_WAREHOUSE": "y", "PORTT": "1"} {
+		t.Setenv(name, value)
+	}
+	s := &Settings{inFile: map[string]string{"OPENAI_MODL": "x", "CLIENT_ID": "y", "WAREHOUSE": "z"}}
+	got := s.misspelled([]string{"BOT_ADDR", "BOT_MODEL", "OPENAI_MODEL", "PORT", "CLIENT_IDS"})
+	want := []string{"BOT_MODLE: there is no such setting; did you mean BOT_MODEL?", "OPENAI_MODL: there is no such setting; did you mean OPENAI_MODEL?"}
+	if !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
 }

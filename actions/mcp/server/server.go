@@ -162,12 +162,18 @@ func New(cfg Config) (*Server, error) {
 func (c Config) Check() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	var known []string
+	if c.Actions != nil {
+		for _, a := range c.Actions.All() {
+			known = append(known, a.Name)
+		}
+	}
 	for _, name := range c.Exposed {
 		if c.Actions == nil {
 			break
 		}
 		if a, ok := c.Actions.Lookup(name); !ok || a.Name != name || isHuman(name) {
-			fault("Exposed: there is no action %q that could be%s", name, c.Actions.Suggest(name))
+			fault("Exposed: the bot has no action %q%s", name, spelling.Hint(name, known))
 		}
 	}
 	resource, err := url.Parse(c.Resource)
@@ -181,7 +187,7 @@ func (c Config) Check() error {
 		fault("neither Issuers nor Tokens: nobody could call")
 	}
 	if verifier, err := c.verifier(); err != nil {
-		faults = append(faults, err)
+		fault("Issuers, Audience: %w", err)
 	} else {
 		verifier.Close()
 	}
