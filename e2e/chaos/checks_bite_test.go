@@ -141,7 +141,7 @@ func TestBurstsBite(t *testing.T) {
 			mine, other := key{crowded, 6}, key{crowded, 7}
 			s.messages[0].key, s.messages[1].key, s.posts = mine, other, nil
 			s.calls = []call{{key: mine, burst: []key{mine, other}}, {key: other, burst: []key{mine, other}}}
-		}, []string{"c100-0007 is of somebody else"}},
+		}, []string{"c1000-0007 is of somebody else"}},
 		"a click": {func(s *story) { s.messages[1].kind = click }, []string{"c2-0002 is a click"}},
 		"across a command": {func(s *story) {
 			s.messages[1].sent, s.messages[1].acked = 10*ms, 11*ms
@@ -165,22 +165,22 @@ func TestStopsBite(t *testing.T) {
 		broken []string
 	}{
 		"calm":         {func(*story) {}, nil},
-		"a step later": {func(s *story) { s.steps[1].at = 1300 * ms }, []string{"step 2 of c100-0001 began at 1.3s, after"}},
+		"a step later": {func(s *story) { s.steps[1].at = 1300 * ms }, []string{"step 2 of c1000-0001 began at 1.3s, after"}},
 		"a step after a word": {func(s *story) {
 			s.again(2, 590*ms)
-			s.posts[3].replyTo, s.posts[3].text = "activity-c100-0003", stopsSoon
-		}, []string{"step 2 of c100-0001 began at 600ms, after the answer to c100-0003"}},
-		"a step after nothing": {func(s *story) { s.again(2, 590*ms); s.posts[3].replyTo = "activity-c100-0003" }, []string{"step 2 of c100-0001 began at 600ms, after the answer to c100-0003"}},
-		"not done":             {func(s *story) { s.steps = s.steps[:1] }, []string{"c100-0001 took [step 1], and it was said"}},
-		"done all the same":    {func(s *story) { s.steps = append(s.steps, step{key{crowded, 1}, 3, 700 * ms}) }, []string{"c100-0001 took [step 1 step 2 step 3], and"}},
-		"done without a word":  {func(s *story) { s.posts[1].text = stopped }, []string{"c100-0001 took [step 1 step 2], and it was said"}},
+			s.posts[3].replyTo, s.posts[3].text = "activity-c1000-0003", stopsSoon
+		}, []string{"step 2 of c1000-0001 began at 600ms, after the answer to c1000-0003"}},
+		"a step after nothing": {func(s *story) { s.again(2, 590*ms); s.posts[3].replyTo = "activity-c1000-0003" }, []string{"step 2 of c1000-0001 began at 600ms, after the answer to c1000-0003"}},
+		"not done":             {func(s *story) { s.steps = s.steps[:1] }, []string{"c1000-0001 took [step 1], and it was said"}},
+		"done all the same":    {func(s *story) { s.steps = append(s.steps, step{key{crowded, 1}, 3, 700 * ms}) }, []string{"c1000-0001 took [step 1 step 2 step 3], and"}},
+		"done without a word":  {func(s *story) { s.posts[1].text = stopped }, []string{"c1000-0001 took [step 1 step 2], and it was said"}},
 		"not sure": {func(s *story) {
 			s.posts[1].text = stopped + " Before that I did: Step 1. I cannot tell whether this was done: Step 2."
 		}, nil},
-		"a SAY of nothing":       {func(s *story) { s.posts[0].text = "c100-0001 has step 3" }, []string{"c100-0001 took [step 1 step 2], and it was said"}},
-		"stopped by the other":   {func(s *story) { s.messages[1].n = 14 }, []string{"nobody who may stopped c100-0001", "c100-0014, acknowledged at 501ms, stopped nothing"}},
-		"stopped before it came": {func(s *story) { s.messages[0].sent = 502 * ms }, []string{"nobody who may stopped c100-0001", "c100-0003, acknowledged at 501ms, stopped nothing"}},
-		"stopped nothing":        {func(s *story) { s.posts = slices.Delete(s.posts, 1, 2) }, []string{"c100-0003, acknowledged at 501ms, stopped nothing"}},
+		"a SAY of nothing":       {func(s *story) { s.posts[0].text = "c1000-0001 has step 3" }, []string{"c1000-0001 took [step 1 step 2], and it was said"}},
+		"stopped by the other":   {func(s *story) { s.messages[1].n = 14 }, []string{"nobody who may stopped c1000-0001", "c1000-0014, acknowledged at 501ms, stopped nothing"}},
+		"stopped before it came": {func(s *story) { s.messages[0].sent = 502 * ms }, []string{"nobody who may stopped c1000-0001", "c1000-0003, acknowledged at 501ms, stopped nothing"}},
+		"stopped nothing":        {func(s *story) { s.posts = slices.Delete(s.posts, 1, 2) }, []string{"c1000-0003, acknowledged at 501ms, stopped nothing"}},
 	} {
 		m, by, other := key{crowded, 1}, key{crowded, 3}, key{crowded, 7}
 		s := story{
@@ -191,7 +191,7 @@ func TestStopsBite(t *testing.T) {
 			},
 			steps: []step{{m, 1, 100 * ms}, {m, 2, 600 * ms}},
 			posts: []post{
-				{replyTo: m.id(), text: "c100-0001 has step 1", at: 550 * ms},
+				{replyTo: m.id(), text: "c1000-0001 has step 1", at: 550 * ms},
 				{replyTo: m.id(), text: "I stopped. Before that I did: Step 1, Step 2. I did not do this: Step 3.", at: 1200 * ms},
 				{replyTo: other.id(), text: nothingRuns, at: 590 * ms},
 			},

@@ -27,7 +27,7 @@ func keyIn(text string) (k key, ok bool) {
 }
 
 // crowded is the first of the conversations in which two people write. They are threads, so many of each channel.
-const crowded = 100
+const crowded = 1000
 
 // conversation is the id of a conversation. Every third is a group chat, or a thread of the channel that all such share.
 func conversation(talk int) string {
