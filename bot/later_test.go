@@ -12,7 +12,7 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
-const startedReport = "I've started this: Report. I'll tell you when it's done."
+const beganReport = "I've started this: Report. I'll tell you when it's done."
 
 // reports counts those that are written.
 type reports struct{ N int }
@@ -69,7 +69,7 @@ func TestLater(t *testing.T) {
 			testLaters(t, laters(), func(t *testing.T, kit *bottest.Kit) {
 				mia := chat(kit)
 				beginReport(kit, mia, "30", "I am writing it.")
-				if told := kit.Model.LastCall().Prompt(); !strings.Contains(told, startedReport) {
+				if told := kit.Model.LastCall().Prompt(); !strings.Contains(told, beganReport) {
 					t.Errorf("the model does not know that it has begun: %s", told)
 				}
 				kit.Model.Says(plan(say("Fine, thanks.")))

@@ -51,6 +51,7 @@ type Began struct {
 	Activity jsontext.Value // what it answers, as in Received: perhaps another process received it
 	Text     string
 	Phase    string // the phase that it goes on with
+	Again    bool   // something was planned before
 	Tries    int    // how often a process lost it
 }
 

@@ -243,7 +243,7 @@ func (t *Turn) begin(ctx context.Context) error {
 		noteReference(t)
 	}
 	if watched(t) {
-		began := &Began{Activity: t.rec.newest(), Text: t.Text, Phase: string(t.rec.Phase), Tries: t.lease.Tries()}
+		began := &Began{Activity: t.rec.newest(), Text: t.Text, Phase: string(t.rec.Phase), Again: len(t.Rounds) > 0, Tries: t.lease.Tries()}
 		t.engine.see(Event{Turn: t.ID, Began: began, State: func() State { return scopesOf(t) }})
 	}
 	if t.stream == nil {

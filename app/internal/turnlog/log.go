@@ -633,7 +633,7 @@ func (b builder) began(e happened) {
 		b.about(e.Began.Activity, e.Began.Text)
 	}
 	if r.Before == nil {
-		r.partial = e.Began.Phase != "planning"
+		r.partial = e.Began.Phase != "planning" || e.Began.Again
 		r.Before, r.WaitedNS = b.state(e.state), e.At.Sub(r.At)
 		r.After = r.Before
 	} else {
