@@ -211,9 +211,10 @@ func TestManifestInGerman(t *testing.T) {
 			Commands: []manifest.Command{{Title: "/tickets", Description: "Lists your tickets"}},
 		},
 	}
-	dir := filepath.Join(t.TempDir(), "app")
-	if code, _, errs := executeFor(t, bot, "", "manifest", "init", dir); code != 0 {
-		t.Fatalf("exit code %d: %s", code, errs)
+	dir := filepath.Join(t.TempDir(), "the app")
+	code, out, errs := executeFor(t, bot, "", "manifest", "init", dir)
+	if code != 0 || !strings.Contains(out, "--from '"+dir+"' ") {
+		t.Fatalf("exit code %d: %s%s", code, out, errs)
 	}
 	for file, want := range map[string][]string{
 		"manifest.json": {`"Zeigt, was ich kann"`, `"Zeigt deine Tickets"`, `"Lege eine Liste … an"`},

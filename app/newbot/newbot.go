@@ -88,7 +88,7 @@ func (c command) Run(_ context.Context, p *app.Program) error {
 	if c.Replace == "" {
 		first = "go mod tidy"
 	}
-	_, err = fmt.Fprintf(p.Out(), "Wrote a bot like the example %s to %s. Now type:\n  cd %s && %s\n  go run . dev\n", c.From, c.Dir, shellWord(c.Dir), first)
+	_, err = fmt.Fprintf(p.Out(), "Wrote a bot like the example %s to %s. Now type:\n  cd %s && %s\n  go run . dev\n", c.From, c.Dir, cli.ShellWord(c.Dir), first)
 	return err
 }
 
@@ -239,7 +239,7 @@ func (c command) deployment(files map[string]string) {
 	own, planbot := c.places()
 	checkout := filepath.ToSlash(c.checkout())
 	label := strings.Trim(strings.NewReplacer(".", "-", "_", "-").Replace(c.name()), "-") // of DNS
-	fill := strings.NewReplacer(" #checkout#", "", "{own}", own, "{planbot}", planbot, "{name}", label, "{checkout}", checkout, "{shell}", shellWord(checkout),
+	fill := strings.NewReplacer(" #checkout#", "", "{own}", own, "{planbot}", planbot, "{name}", label, "{checkout}", checkout, "{shell}", cli.ShellWord(checkout),
 		"{repository}", strings.TrimPrefix(planbotModule, "github.com/"))
 	for name, text := range map[string]string{
 		".github/workflows/test.yml": newWorkflow, "Dockerfile": newDockerfile, "compose.yaml": newCompose, ".dockerignore": newDockerignore,
@@ -300,14 +300,6 @@ func modPath(path string) string {
 // moduleName makes an element of a module's path of a folder's name.
 func moduleName(dir string) string {
 	return cmp.Or(strings.Trim(unfit.ReplaceAllString(strings.ToLower(dir), "-"), "-._"), "bot")
-}
-
-// shellWord quotes a path for a shell if it has to be.
-func shellWord(path string) string {
-	if strings.ContainsFunc(path, func(r rune) bool { return strings.ContainsRune(" \t'\"\\$&|;<>()*?[]#~`!", r) }) {
-		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
-	}
-	return path
 }
 
 func exampleNames() (names []string) {

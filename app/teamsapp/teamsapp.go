@@ -247,7 +247,7 @@ func (c initCommand) Run(_ context.Context, p *app.Program) error {
 		return cli.Usage(err)
 	}
 	fmt.Fprintf(p.Out(), "Wrote manifest.json, its icons and a file to translate for each further language to %s.\n"+
-		"Edit them, but keep ${{BOT_ID}} and ${{BOT_DOMAIN}}. Then: bot manifest build --from %s --app-id APP_ID --domain DOMAIN\n", c.Dir, c.Dir)
+		"Edit them, but keep ${{BOT_ID}} and ${{BOT_DOMAIN}}. Then: bot manifest build --from %s --app-id APP_ID --domain DOMAIN\n", c.Dir, cli.ShellWord(c.Dir))
 	return nil
 }
 

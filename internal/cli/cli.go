@@ -105,6 +105,14 @@ func Check(s *settings.Settings, more ...error) error {
 	return Usage(errors.New("these settings have to be changed:\n" + strings.Join(lines, "\n")))
 }
 
+// ShellWord quotes a path for a shell if it has to be.
+func ShellWord(path string) string {
+	if strings.ContainsFunc(path, func(r rune) bool { return strings.ContainsRune(" \t'\"\\$&|;<>()*?[]#~`!", r) }) {
+		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+	}
+	return path
+}
+
 // Logger writes to w as the settings say: for people on a terminal, else JSON. The level counts
 // where they name none.
 func Logger(w io.Writer, s *settings.Settings, level zerolog.Level, copies ...io.Writer) zerolog.Logger {
