@@ -27,7 +27,7 @@ func TestGoCodeIsInTheTree(t *testing.T) {
 	indent := regexp.MustCompile("(?m)^\t+")
 	trees := map[string][]string{
 		"README.md":                 {"examples/first/main.go", "bottest/example_test.go"},
-		"docs/actions.md":           {"examples/first/main.go", "bot/actions_page_test.go", "bottest/languages_test.go", "examples/pizza/main.go"},
+		"docs/actions.md":           {"examples/first/main.go", "bot/actions_page_test.go", "bottest/languages_test.go", "examples/pizza/main.go", "examples/helpdesk/main.go"},
 		"docs/approvals.md":         {"bot/approvals_page_test.go"},
 		"docs/custom-planner.md":    {"app/example_planner_test.go", "planner/example_test.go"},
 		"docs/from-msbotbuilder.md": {"examples/echo/main.go"},
