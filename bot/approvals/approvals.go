@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -114,6 +115,39 @@ type approvals struct {
 	Elsewhere []asked `json:"elsewhere,omitempty"`
 	// Reminded is when people were last reminded here.
 	Reminded time.Time `json:"reminded,omitzero"`
+}
+
+// Merge keeps what either side added and drops what either side removed: people may decide in two threads of a channel at
+// the same time. What both changed stays as ours.
+func (list *approvals) Merge(was, theirs *approvals) {
+	list.Standing = merged(list.Standing, was.Standing, theirs.Standing, func(s standing) string { return s.Hash + "\n" + s.Asker })
+	list.Decided = newest(merged(list.Decided, was.Decided, theirs.Decided, func(d decided) string { return d.ID }), maxDecided)
+	list.Elsewhere = merged(list.Elsewhere, was.Elsewhere, theirs.Elsewhere, func(a asked) string { return a.ID })
+	if theirs.Reminded.After(list.Reminded) {
+		list.Reminded = theirs.Reminded
+	}
+}
+
+// merged merges lists of things with ids.
+func merged[E any](ours, was, theirs []E, id func(E) string) (all []E) {
+	at := func(list []E, one E) int {
+		return slices.IndexFunc(list, func(other E) bool { return id(other) == id(one) })
+	}
+	for _, one := range ours {
+		before, now := at(was, one), at(theirs, one)
+		switch {
+		case before < 0 || now >= 0 && !reflect.DeepEqual(one, was[before]):
+			all = append(all, one)
+		case now >= 0:
+			all = append(all, theirs[now])
+		}
+	}
+	for _, one := range theirs {
+		if at(ours, one) < 0 && at(was, one) < 0 {
+			all = append(all, one)
+		}
+	}
+	return all
 }
 
 // standing is a call that was approved for good: for the person who asked, in this conversation.

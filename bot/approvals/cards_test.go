@@ -188,3 +188,27 @@ func Example() {
 	// ""
 	// approved: false
 }
+
+// TestMerge: what two threads of a channel change at the same time is all there.
+func TestMerge(t *testing.T) {
+	t.Parallel()
+	list := func(ids ...string) *approvals {
+		a := &approvals{}
+		for _, id := range ids {
+			a.Standing = append(a.Standing, standing{Hash: id, Asker: "mia"})
+			a.Decided = append(a.Decided, decided{ID: id})
+			a.Elsewhere = append(a.Elsewhere, asked{ID: id})
+		}
+		return a
+	}
+	ours, was, theirs := list("1", "3", "4", "new"), list("1", "2", "3", "4"), list("1", "2", "4", "other", "new")
+	theirs.Elsewhere[0].Card, ours.Elsewhere[2].Card = "7", "8"
+	want := list("1", "4", "new", "other")
+	want.Elsewhere[0].Card, want.Elsewhere[1].Card = "7", "8"
+	theirs.Reminded = time.Unix(1, 0)
+	want.Reminded = theirs.Reminded
+	ours.Merge(was, theirs)
+	if diff := gocmp.Diff(want, ours); diff != "" {
+		t.Error(diff)
+	}
+}
