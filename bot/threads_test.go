@@ -197,6 +197,38 @@ func TestApprovalInAThread(t *testing.T) {
 	}
 }
 
+// TestApprovalsInThreads: a person approves in many threads at the same time, and all is done that they approved, although
+// it changes their own state in the same step.
+func TestApprovalsInThreads(t *testing.T) {
+	t.Parallel()
+	acts := actions.New()
+	actions.Add(acts, "count", "Counts", func(_ context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
+		time.Sleep(time.Second) // others do so meanwhile
+		*state.Of[state.Counter](turn.User)++
+		return actions.Done, nil
+	}, actions.StateOnly)
+	bottest.Test(t, bottest.Config{Actions: acts, Replicas: 2, Log: t.Output(), Change: asksAlways}, func(t *testing.T, kit *bottest.Kit) {
+		kit.Model.Decides(func(bottest.ModelCall) (bottest.Answer, bool) {
+			return bottest.Answer{Text: plan(do("count", `{}`), say("Counted."))}, true
+		})
+		var threads []*bottest.Chat
+		for n := range 12 {
+			threads = append(threads, threadOf(kit, fmt.Sprint(n), "Mia"))
+			threads[n].On(1 + n%2).Mention("count")
+			threads[n].ExpectCard("Count")
+		}
+		for _, thread := range threads {
+			thread.Approve()
+		}
+		for _, thread := range threads {
+			thread.Expect("Counted.")
+		}
+		if n := *state.Peek[state.Counter](threads[0].User()); n != state.Counter(len(threads)) {
+			t.Errorf("%d were counted", n)
+		}
+	})
+}
+
 // TestEditWhileAThreadRuns: an edit that names only the channel counts for the turn that runs in a thread.
 func TestEditWhileAThreadRuns(t *testing.T) {
 	for _, event := range []string{"editMessage", "softDeleteMessage"} {
