@@ -105,6 +105,7 @@ func (e *SignIn) Error() string { return "the person has to sign in to " + cmp.O
 // Mode says how an invoke is answered.
 type Mode int
 
+// The modes.
 const (
 	InOrder      Mode = iota // by its turn, which waits for the conversation's other turns
 	Acknowledged             // with an empty body once it is saved; then its turn runs
