@@ -209,6 +209,29 @@ func TestLaterWithoutAModel(t *testing.T) {
 	})
 }
 
+// TestLaterWithDataWithoutAModel tells what was done if the result is no sentence.
+func TestLaterWithDataWithoutAModel(t *testing.T) {
+	for name, result := range map[string]actions.Result{"data": actions.JSON(map[string]int{"pages": 3}), "nothing": actions.Done} {
+		t.Run(name, func(t *testing.T) {
+			r := actions.New()
+			actions.Add(r, "report", "Writes a report", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
+				return result, nil
+			}, actions.Later(time.Minute))
+			testLaters(t, r, func(_ *testing.T, kit *bottest.Kit) {
+				kit.Model.Says(plan(do("report", `{}`)), plan(say("I am writing it.")))
+				for range 4 {
+					kit.Model.Fails(500, "down")
+				}
+				mia := kit.Personal("Mia")
+				mia.Say("write a report")
+				mia.Expect("I am writing it.")
+				mia.Expect("I did this: Report.")
+				mia.ExpectNothing()
+			})
+		})
+	}
+}
+
 // TestLaterIsApproved once, before it begins.
 func TestLaterIsApproved(t *testing.T) {
 	testLaters(t, laters(actions.NeedsApproval), func(_ *testing.T, kit *bottest.Kit) {

@@ -301,22 +301,26 @@ func (x *execution) untold() string {
 		return ""
 	}
 	var texts, did []string
+	beside := x.rec.Own != ""
 	for _, round := range x.Rounds[slices.IndexFunc(x.Rounds, func(o actions.Round) bool { return o.Withheld }):] {
 		for _, o := range round.Outcomes {
 			switch {
-			case o.Unchanged && !slices.Contains(texts, o.Text), x.rec.Own != "" && !json.Valid([]byte(o.Text)):
+			case o.Action == plan.Say:
+			case o.Unchanged && !slices.Contains(texts, o.Text), beside && isSentence(o.Text):
 				texts = append(texts, o.Text)
-			case !o.Unchanged && !o.Failed && o.Action != plan.Say:
+			case !o.Unchanged && !o.Failed:
 				did = append(did, Title(x.Turn, o.Action))
 			}
 		}
 	}
-	text := strings.Join(texts, " ")
 	if len(did) > 0 {
-		text += " " + x.Translate("I did this: %s.", strings.Join(did, ", "))
+		texts = append(texts, x.Translate("I did this: %s.", strings.Join(did, ", ")))
 	}
-	return text
+	return strings.Join(texts, " ")
 }
+
+// isSentence reports whether a result is no data.
+func isSentence(result string) bool { return result != "" && !json.Valid([]byte(result)) }
 
 // round is the newest plan with its outcomes, which the planner sees.
 func (x *execution) round() *actions.Round { return &x.Rounds[len(x.Rounds)-1] }
