@@ -3,6 +3,7 @@ package bot_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -168,6 +169,27 @@ func TestNoticeFromAThread(t *testing.T) {
 		mia.Mention("tell")
 		mia.Expect("Told.")
 		mia.Expect("By the way.")
+	})
+}
+
+// TestAThreadThatIsGone: what the channel refuses in one thread, whose first message was deleted, says nothing about the
+// others.
+func TestAThreadThatIsGone(t *testing.T) {
+	t.Parallel()
+	acts := actions.New()
+	actions.Add(acts, "remind", "Reminds", func(ctx context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
+		_, err := turn.Notifier.Notify(ctx, actions.Notice{Text: "It is time.", At: time.Now().Add(time.Hour)})
+		return actions.Done, err
+	})
+	bottest.Test(t, bottest.Config{Actions: acts, Log: t.Output()}, func(t *testing.T, kit *bottest.Kit) {
+		kit.Model.Says(plan(do("remind", `{}`), say("I will.")), plan(say("Hello.")))
+		mia, ben := threadOf(kit, "1", "Mia"), threadOf(kit, "2", "Ben")
+		mia.Mention("remind me")
+		mia.Expect("I will.")
+		kit.Connector.Fails(bottest.Answer{Status: http.StatusNotFound, Code: "ConversationNotFound"})
+		ben.Mention("hello")
+		time.Sleep(2 * time.Hour)
+		mia.Expect("It is time.")
 	})
 }
 

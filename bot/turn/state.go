@@ -421,6 +421,10 @@ func retireConversation(ctx context.Context, t *Turn, err error) {
 	if why == "" || t.rec.Stateless || t.Conversation == nil || t.saveFault != nil {
 		return
 	}
+	refused, _ := errors.AsType[*connector.Error](err)
+	if refused.Status == http.StatusNotFound && strings.Contains(t.Activity.Conversation.ID, threadMark) {
+		return // the thread is gone, such as with the message that began it, and the channel need not be
+	}
 	zerolog.Ctx(ctx).Warn().Str("reason", why).Msg("the bot cannot speak here any more")
 	state.Of[reference](t.Conversation).die(why)
 	if err := t.Save(ctx); err != nil {
