@@ -505,7 +505,10 @@ func (b *Bot) features() ([]Feature, error) {
 	if b.cfg.Quota != (quota.Limits{}) { // first: who is over it costs nothing
 		all = append(all, quota.New(b.cfg.Store, b.cfg.Quota))
 	}
-	all = append(all, typing.New(b.cfg.Channel), background.New())
+	all = append(all, typing.New(b.cfg.Channel))
+	if slices.ContainsFunc(b.cfg.Actions.All(), func(a *actions.Action) bool { return a.Later > 0 }) { // what wraps calls costs each call
+		all = append(all, background.New())
+	}
 	all = append(all, b.cfg.Features...)
 	if b.cfg.Metrics != nil {
 		counts, err := b.cfg.Metrics.Feature()
