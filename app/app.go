@@ -436,6 +436,10 @@ func (p *program) assemble(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	auditKeys, err := settings.Keys("BOT_AUDIT_KEYS", p.AuditKeys)
+	if err != nil {
+		return err
+	}
 	cfg := bot.Config{
 		Actions: maker.Actions, Planner: maker, Store: p.store, Channel: client, Tokens: client, Authenticator: bot.Guarded(guard), Log: p.log,
 		FilteredText: p.FilteredText, CommandsOff: p.CommandsOff, Feedback: p.Feedback, HistoryTurns: p.HistoryTurns,
@@ -444,7 +448,7 @@ func (p *program) assemble(ctx context.Context) error {
 		ApprovalTimeout: p.ApprovalTimeout, ApprovalReminder: p.ApprovalReminder, Approvers: p.Approvers,
 		MaxSteps: p.MaxSteps, MaxSameCalls: p.MaxSameCalls, Budget: p.Budget(), Quota: quota.Limits{
 			UserTurnsPerMinute: p.UserTurns, UserTokensPerDay: p.UserTokens, TenantTurnsPerMinute: p.TenantTurns, TenantTokensPerDay: p.TenantTokens,
-		}, PictureHosts: p.PictureHosts, AuditKeep: p.AuditKeep, TurnsKeep: p.TurnsKeep, MaxTurns: p.MaxTurns,
+		}, PictureHosts: p.PictureHosts, AuditKeep: p.AuditKeep, AuditKeys: auditKeys, TurnsKeep: p.TurnsKeep, MaxTurns: p.MaxTurns,
 		MaxWaiting: p.MaxWaiting, MaxWaitingPerConversation: p.MaxWaitingEach, MaxConnections: p.MaxConnections, MaxRequests: p.MaxRequests,
 		Access: bot.Access{Tenants: p.AllowedTenants, Users: p.AllowedUsers, Channels: p.AllowedChannels},
 	}

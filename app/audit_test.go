@@ -27,7 +27,7 @@ func audited(t *testing.T, entries ...audit.Entry) (run func(args ...string) (co
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := store.Append(t.Context(), "audit", 10_000*time.Hour, 100, state.Line{At: e.At, Text: string(line)}); err != nil {
+		if _, err := store.Append(t.Context(), "audit", 10_000*time.Hour, 100, nil, state.Line{At: e.At, Text: string(line)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -80,7 +80,7 @@ func TestAuditIsListed(t *testing.T) {
 	_, out, _ := run("--json")
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	var first audit.Entry
-	if err := json.Unmarshal([]byte(lines[0]), &first); err != nil || len(lines) != 3 || first != entry(now.Add(-48*time.Hour), "approval", "asked", "mia") {
+	if err := json.Unmarshal([]byte(lines[0]), &first); err != nil || len(lines) != 4 || !strings.HasPrefix(lines[3], `{"what":"end","count":3,`) || first != entry(now.Add(-48*time.Hour), "approval", "asked", "mia") {
 		t.Errorf("%d lines, first %+v, %v", len(lines), first, err)
 	}
 	if code, _, errs := run("--since=yesterday"); code != cli.ExitUsage || !strings.Contains(errs, "neither a duration such as 24h nor a time") {
@@ -137,7 +137,14 @@ func TestAuditIsVerified(t *testing.T) {
 		"in another order": {func(z map[string]float64, l []string) { z[l[1]], z[l[2]] = z[l[2]], z[l[1]] }, "", "Entry 2 "},
 		"before --since":   {func(z map[string]float64, l []string) { delete(z, l[2]) }, "--since=150s", ""},
 		"the oldest went":  {func(z map[string]float64, l []string) { delete(z, l[0]) }, "", ""},
-		"the newest cut":   {func(z map[string]float64, l []string) { delete(z, l[5]) }, "", ""}, // as the docs say
+		"the newest cut":   {func(z map[string]float64, l []string) { delete(z, l[5]) }, "", "The audit does not end where 6 entries had been written"},
+		"all hashes taken": {func(z map[string]float64, l []string) {
+			for _, line := range l[1:] {
+				swap(z, line, line[65:])
+			}
+		}, "", "The audit does not end where 6 "},
+		"one behind the end": {func(z map[string]float64, l []string) { z[state.Hash(l[5])+" {}"] = z[l[5]] + 1 }, "", "The audit does not end where 6 "},
+		"no signature":       {func(map[string]float64, []string) {}, "--bot-audit-keys=" + strings.Repeat("A", 43) + "=", "The end of the audit is not signed: nothing is signed.\n6 audit lines"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -155,7 +162,7 @@ func TestAuditIsVerified(t *testing.T) {
 			for i := range 5 {
 				at := now.Add(time.Duration(i-4) * time.Minute)
 				line, _ := json.Marshal(audit.Entry{At: at, What: "approval", Outcome: "approved", ID: "t1." + string(rune('0'+i))})
-				if _, err := store.Append(t.Context(), "audit", time.Hour, 100, state.Line{At: at, Text: string(line)}); err != nil {
+				if _, err := store.Append(t.Context(), "audit", time.Hour, 100, nil, state.Line{At: at, Text: string(line)}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -183,4 +190,40 @@ func TestAuditIsVerified(t *testing.T) {
 func swap(z map[string]float64, line, by string) {
 	z[by] = z[line]
 	delete(z, line)
+}
+
+// TestAuditInFiles: what bot audit --json wrote is verified with no Redis.
+func TestAuditInFiles(t *testing.T) {
+	t.Parallel()
+	at := time.Now().UTC()
+	run := audited(t, audit.Entry{At: at, What: "call", ID: "1"}, audit.Entry{At: at, What: "call", ID: "2"}, audit.Entry{At: at, What: "call", ID: "3"})
+	_, all, _ := run("--json")
+	lines := strings.SplitAfter(all, "\n")
+	for name, c := range map[string]struct {
+		text string
+		code int
+		want string
+	}{
+		"whole":       {all, 0, "Each of 3 audit lines follows the one before it.\n3 audit lines were written in all, and the newest of them is there.\nWithout BOT_AUDIT_KEYS"},
+		"changed":     {strings.Replace(all, `"id":"2"`, `"id":"9"`, 1), 1, "Entry 3 does not follow"},
+		"missing":     {lines[0] + lines[2] + lines[3], 1, "Entry 2 does not follow"},
+		"reordered":   {lines[1] + lines[0] + lines[2] + lines[3], 1, "Entry 2 does not follow"},
+		"cut off":     {lines[0] + lines[1], 1, "The newest entry is not followed"},
+		"its end cut": {lines[0] + lines[1] + lines[3], 1, "The audit does not end where 3 entries had been written"},
+		"empty":       {"", 0, "Each of 0 audit lines follows the one before it.\nNothing says whether there ever were any.\n"},
+	} {
+		dir := filesIn(t, map[string]string{"a.json": c.text})
+		code, out, errs := execute(t, "", "audit", "verify", dir+"/a.json")
+		if code != c.code || !strings.HasPrefix(out, c.want) || errs != "" {
+			t.Errorf("%s: code %d: %s%s", name, code, out, errs)
+		}
+	}
+	for _, bad := range [][]string{{"--since=24h", "x.json"}, {"--bot-audit-keys=short"}} {
+		if code, out, errs := execute(t, "", append([]string{"audit", "verify"}, bad...)...); code != cli.ExitUsage || out != "" || strings.Contains(errs, "short") {
+			t.Errorf("%s: code %d: %s%s", bad, code, out, errs)
+		}
+	}
+	if code, _, errs := execute(t, "", "audit", "verify", "/none.json"); code != cli.ExitFailed || !strings.Contains(errs, "/none.json") {
+		t.Errorf("code %d: %s", code, errs)
+	}
 }

@@ -224,6 +224,9 @@ type Config struct {
 	// AuditKeep is how long the bot keeps an audit of approvals and of calls of actions that are not
 	// StateOnly: who, what, when and the outcome, without content. See [audit.Read]. 0: no audit.
 	AuditKeep time.Duration
+	// AuditKeys sign where the audit ends: the first signs, the others did before. Each has at least 32 bytes. None: it is
+	// not signed, see [audit.Verify].
+	AuditKeys [][]byte
 	// TurnsKeep is how long the bot keeps of each turn when it was, for whom and how it ended, without
 	// content. See [heads.Read]. 0: it does not.
 	TurnsKeep time.Duration
@@ -338,6 +341,9 @@ func New(cfg Config) (*Bot, error) {
 		if number.value < 0 {
 			faults = append(faults, fmt.Errorf("%s is negative", number.name))
 		}
+	}
+	if slices.ContainsFunc(cfg.AuditKeys, func(key []byte) bool { return len(key) < 32 }) {
+		faults = append(faults, errors.New("AuditKeys: a key has less than 32 bytes"))
 	}
 	if p := cfg.UploadPiece; p < 0 || p > 60<<20 || p%uploadStep != 0 {
 		faults = append(faults, fmt.Errorf("UploadPiece: %d bytes are not a multiple of %d, up to 60 MiB", p, uploadStep))
@@ -521,7 +527,7 @@ func (b *Bot) features() ([]Feature, error) {
 		all = append(all, traces.New(b.cfg.Traces))
 	}
 	if b.cfg.AuditKeep > 0 {
-		all = append(all, audit.New(b.cfg.Store, b.cfg.AuditKeep))
+		all = append(all, audit.New(b.cfg.Store, b.cfg.AuditKeep, b.cfg.AuditKeys...))
 	}
 	if b.cfg.TurnsKeep > 0 {
 		all = append(all, heads.New(b.cfg.Store, b.cfg.TurnsKeep))

@@ -338,7 +338,7 @@ func liveWith(t *testing.T, in world, deaths ...place) (sent []string, died int,
 			entries = append(entries, e)
 			return nil
 		}))
-		chain, err := audit.Verify(t.Context(), server, time.Time{})
+		chain, err := audit.Verify(t.Context(), server, nil, time.Time{})
 		must(t, err)
 		kept, err := server.Load(t.Context(), state.BotKey(), state.UserKey("msteams", "28:bot", "29:mia"), state.ConversationKey("msteams", "28:bot", "a:mia"))
 		must(t, err)
@@ -353,7 +353,7 @@ func liveWith(t *testing.T, in world, deaths ...place) (sent []string, died int,
 		if !in.bare && !in.stops && died < 3 && (len(entries) != 1 || entries[0].Action != "book" || entries[0].Outcome != "ok") {
 			t.Errorf("with deaths %v the audit is %+v", deaths, entries)
 		}
-		if chain != (audit.Chain{Entries: len(entries)}) {
+		if chain != (audit.Chain{Entries: len(entries), Written: len(entries)}) {
 			t.Errorf("with deaths %v the chain of %d entries is %+v", deaths, len(entries), chain)
 		}
 	})

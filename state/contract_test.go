@@ -730,7 +730,7 @@ func testLog(t *testing.T, b *bundle) {
 	at := func(after time.Duration, text string) state.Line { return state.Line{At: now.Add(after), Text: text} }
 	appended := func(lines ...state.Line) {
 		t.Helper()
-		if full, err := b.Append(t.Context(), log, time.Hour, 3000, lines...); err != nil || full {
+		if full, err := b.Append(t.Context(), log, time.Hour, 3000, nil, lines...); err != nil || full {
 			t.Fatalf("full %v, %v", full, err)
 		}
 	}
@@ -769,14 +769,14 @@ func testLog(t *testing.T, b *bundle) {
 		}
 		early++
 		if early == 1000 { // of these, half go while they are read
-			_, err := b.Append(t.Context(), log, time.Hour, 2000, at(0, "meanwhile"))
+			_, err := b.Append(t.Context(), log, time.Hour, 2000, nil, at(0, "meanwhile"))
 			return err
 		}
 		return nil
 	}); err != nil || early != 2505 {
 		t.Errorf("%d lines, %v", early, err)
 	}
-	full, err := b.Append(t.Context(), log, time.Hour, 2, at(time.Minute, "last"))
+	full, err := b.Append(t.Context(), log, time.Hour, 2, nil, at(time.Minute, "last"))
 	if got := read(time.Time{}); err != nil || !full || !slices.Equal(got, []string{"meanwhile", "last"}) {
 		t.Errorf("full %v, %v: %q", full, err, got)
 	}
@@ -794,7 +794,7 @@ func testLogOfMany(t *testing.T, b *bundle) {
 			for n := range 20 {
 				own := state.Line{At: time.Now(), Text: fmt.Sprint("own ", i, " ", n)}
 				everybodys := state.Line{At: time.Now(), Text: fmt.Sprint("everybody's ", n)}
-				if _, err := b.Append(t.Context(), b.namespace, time.Hour, 3000, own, everybodys); err != nil {
+				if _, err := b.Append(t.Context(), b.namespace, time.Hour, 3000, nil, own, everybodys); err != nil {
 					t.Error(err)
 				}
 			}

@@ -691,21 +691,48 @@ type Line struct {
 	// Broken says that the line before it is not the one that Before names, or that Before is missing though the line
 	// before has one. [Store.Lines] returns it, but not of the first line that it reads.
 	Broken bool
+	// Hash is the SHA-256, in hexadecimal, of the line as it is stored. [Store.Lines] returns it.
+	Hash string
 }
 
-// stored is the line as the log has it.
-func (l Line) stored() string {
+// Stored is the line as the log has it.
+func (l Line) Stored() string {
 	if l.Before == "" {
 		return l.Text
 	}
 	return l.Before + " " + l.Text
 }
 
-// logKey is the key of a log. All replicas write to the same one, so that it can be read in order.
-func logKey(name string) string { return keyPrefix + "{0}/" + name }
+// End says where a log ends. It is stored beside the log, in the same step as its last line.
+type End struct {
+	Count int    // how many lines were ever written
+	Hash  string // [Line.Hash] of the last one; "": there is no end, as of a log that earlier releases wrote
+	Seal  string // what the writer says about it, in one line
+}
 
-// hexHash is the SHA-256 of a text in hexadecimal.
-func hexHash(text string) string {
+// stored is the end as Redis has it.
+func (e End) stored() string { return fmt.Sprint(e.Count, " ", e.Hash, " ", e.Seal) }
+
+// readEnd reads an end. What is not one reads as none.
+func readEnd(text string) (e End) {
+	count, rest, _ := strings.Cut(text, " ")
+	hash, seal, ok := strings.Cut(rest, " ")
+	n, err := strconv.Atoi(count)
+	if !ok || err != nil {
+		return End{}
+	}
+	return End{n, hash, seal}
+}
+
+// logKeys are the keys of a log: the lines, the digests of its newest ones, and its end. All replicas write to the same
+// one, so that it can be read in order.
+func logKeys(name string) []string {
+	key := keyPrefix + "{0}/" + name
+	return []string{key, key + "/digests", key + "/end"}
+}
+
+// Hash is the SHA-256 of a text in hexadecimal.
+func Hash(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])
 }
@@ -713,36 +740,49 @@ func hexHash(text string) string {
 // Append adds lines to the end of the log of that name, each with the hash of the one before it: all replicas write one
 // chain. A line that is among the newest 10,000 of the log is not added again, so Append may be repeated; it retries while
 // Redis is unavailable, and if another process appended first. Lines older than keep go, and beyond most lines the oldest:
-// full says that some did.
-func (s *Store) Append(ctx context.Context, log string, keep time.Duration, most int, lines ...Line) (full bool, err error) {
+// full says that some did. seal returns the Seal of the end that is to be. was is the one before, without a Hash if the log
+// did not end there; seal may be called several times. nil: no seal.
+func (s *Store) Append(ctx context.Context, log string, keep time.Duration, most int, seal func(was, now End) string, lines ...Line) (full bool, err error) {
 	const doing = "append to a log"
-	keys := []string{logKey(log), logKey(log) + "/digests"}
+	keys := logKeys(log)
 	for range maxRaces {
 		last, known := rdb.Plain("zrevrange", keys[0], 0, 0), rdb.Plain("zmscore", keys[1])
+		size, sealed := rdb.Plain("zcard", keys[0]), rdb.Plain("mget", keys[2])
 		for _, l := range lines {
-			known.Add(hexHash(l.Text))
+			known.Add(Hash(l.Text))
 		}
-		if err := s.try(ctx, doing, last, known); err != nil {
+		if err := s.try(ctx, doing, last, known, size, sealed); err != nil {
 			return false, err
 		}
 		end := last.List().Text(0)
+		was := readEnd(sealed.List().Text(0))
+		was.Count = max(was.Count, int(size.Int()))
+		if end == "" || was.Hash != Hash(end) {
+			was.Hash = ""
+		}
+		now := End{Count: was.Count}
 		add := appendScript.Call(keys...).Add(end, keep.Microseconds(), most, maxDigests)
-		added := 0
+		var added []any
 		for i, l := range lines {
 			if known.List().Has(i) {
 				continue
 			}
 			l.Before = strings.Repeat("0", 2*sha256.Size)
 			if end != "" {
-				l.Before = hexHash(end)
+				l.Before = Hash(end)
 			}
-			end = l.stored()
-			add.Add(l.At.UnixMicro(), hexHash(l.Text), end)
-			added++
+			end = l.Stored()
+			added = append(added, l.At.UnixMicro(), Hash(l.Text), end)
+			now.Count++
 		}
-		if added == 0 {
+		if len(added) == 0 {
 			return false, nil
 		}
+		now.Hash = Hash(end)
+		if seal != nil {
+			now.Seal = seal(was, now)
+		}
+		add.Add(now.stored()).Add(added...)
 		if err := s.try(ctx, doing, add); err != nil {
 			return false, err
 		}
@@ -753,17 +793,33 @@ func (s *Store) Append(ctx context.Context, log string, keep time.Duration, most
 	return false, fmt.Errorf("%s: %w: other processes always appended first", doing, ErrUnavailable)
 }
 
+// LogEnd returns the end that is stored of a log. fits says that the log ends there.
+func (s *Store) LogEnd(ctx context.Context, log string) (end End, fits bool, err error) {
+	keys := logKeys(log)
+	for range maxRaces {
+		before, last, after := rdb.Plain("mget", keys[2]), rdb.Plain("zrevrange", keys[0], 0, 0), rdb.Plain("mget", keys[2])
+		if err := s.try(ctx, "read the end of a log", before, last, after); err != nil {
+			return End{}, false, err
+		}
+		end = readEnd(after.List().Text(0))
+		if before.List().Text(0) == after.List().Text(0) { // else a line came in between
+			return end, end.Hash == Hash(last.List().Text(0)), nil
+		}
+	}
+	return end, false, fmt.Errorf("read the end of a log: %w: it always grows", ErrUnavailable)
+}
+
 // Lines passes the lines of a log since then to each, oldest first, until each returns an error.
 func (s *Store) Lines(ctx context.Context, log string, since time.Time, each func(Line) error) error {
-	last, read, chained := "", false, false // the line before as it is stored, if one was read
+	last, before := "", (*Line)(nil) // the line before as it is stored, and as it was read
 	for first := 0; ; {
-		c := rdb.Plain("zrangebyscore", logKey(log), since.UnixMicro(), "+inf", "limit", first, linesBatch)
+		c := rdb.Plain("zrangebyscore", logKeys(log)[0], since.UnixMicro(), "+inf", "limit", first, linesBatch)
 		if err := s.try(ctx, "read a log", c); err != nil {
 			return err
 		}
 		texts := c.List().Texts()
 		at := -1
-		if read { // somebody else may have put an empty line there
+		if before != nil { // somebody else may have put an empty line there
 			at = slices.Index(texts, last)
 		}
 		if at < 0 && first > 0 { // lines went early while this reads: it is further ahead
@@ -771,24 +827,30 @@ func (s *Store) Lines(ctx context.Context, log string, since time.Time, each fun
 			continue
 		}
 		if at < 0 { // the first lines, or it is gone, too
-			read, chained = false, false
+			before = nil
 		}
 		for _, text := range texts[at+1:] {
-			line := Line{Text: text}
-			if before, rest, ok := strings.Cut(text, " "); ok && len(before) == 2*sha256.Size {
-				line.Before, line.Text = before, rest
-			}
-			line.Broken = read && line.Before != hexHash(last) && (line.Before != "" || chained)
+			line := ReadLine(text, before)
 			if err := each(line); err != nil {
 				return err
 			}
-			last, read, chained = text, true, line.Before != ""
+			last, before = text, &line
 		}
 		if len(texts) < linesBatch {
 			return nil
 		}
 		first += len(texts) - 1 // the last line comes again, to see that it is still there
 	}
+}
+
+// ReadLine reads a line as it is stored. before is the one before it; nil: it is not known.
+func ReadLine(stored string, before *Line) Line {
+	line := Line{Text: stored, Hash: Hash(stored)}
+	if hash, rest, ok := strings.Cut(stored, " "); ok && len(hash) == 2*sha256.Size {
+		line.Before, line.Text = hash, rest
+	}
+	line.Broken = before != nil && line.Before != before.Hash && (line.Before != "" || before.Before != "")
+	return line
 }
 
 // Row is one small text in a table of Redis: outside of documents, without a version, and only for

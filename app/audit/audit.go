@@ -5,7 +5,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -14,6 +17,7 @@ import (
 	"github.com/planbot-go/planbot/app/internal/turnview"
 	"github.com/planbot-go/planbot/bot/audit"
 	"github.com/planbot-go/planbot/internal/cli"
+	"github.com/planbot-go/planbot/internal/settings"
 )
 
 // Feature adds the command audit.
@@ -25,13 +29,13 @@ func Feature() app.Feature {
 
 type commands struct {
 	List   list   `default:"true" help:"List approvals and action calls with effects; needs BOT_AUDIT_KEEP, and REDIS_URL or BOT_DATA_DIR."`
-	Verify verify `help:"Check that each entry has the hash of the one before it."`
+	Verify verify `help:"Check that no entry was changed, added or removed, here or in files of list --json."`
 }
 
 type list struct {
 	Since moreRecent `placeholder:"TIME" help:"only entries since a time such as 2026-01-31 or 2026-01-31T08:00:00Z, or of the last, such as 24h"`
 	User  string     `placeholder:"ID" help:"only entries of this person, by aadObjectId or account id"`
-	JSON  bool       `name:"json" help:"print JSON: one object a line"`
+	JSON  bool       `name:"json" help:"print JSON: one object a line and, without --user, what verify FILE needs"`
 }
 
 // moreRecent is a time, or how long ago it was.
@@ -68,6 +72,9 @@ func (c list) Run(ctx context.Context, p *app.Program) error {
 	if oldest := time.Now().Add(-keep); keep > 0 && from.Before(oldest) {
 		from = oldest
 	}
+	if c.JSON && c.User == "" {
+		return audit.Export(ctx, store, from, p.Out())
+	}
 	lines := json.NewEncoder(p.Out())
 	lines.SetEscapeHTML(false)
 	table := tabwriter.NewWriter(p.Out(), 0, 0, 2, ' ', 0)
@@ -100,19 +107,25 @@ func (c list) Run(ctx context.Context, p *app.Program) error {
 
 type verify struct {
 	Since moreRecent `placeholder:"TIME" help:"only entries since a time such as 2026-01-31, or of the last, such as 24h"`
+	Files []string   `arg:"" optional:"" placeholder:"FILE" help:"files that bot audit --json wrote, oldest first: verify these, as one audit"`
 }
 
 func (verify) Help() string {
 	return "If an entry was changed, added or removed, the first one that does not fit is shown, and the exit code is 1. " +
-		"Entries that are missing at either end are not found, nor is a chain that somebody rewrote from its start."
+		"It is 1 as well if the end is missing or, with BOT_AUDIT_KEYS, not signed by one of them. " +
+		"Without these keys, somebody who can write to Redis can rewrite the whole audit. " +
+		"With them they can only put back an older one as a whole: compare its time and number, or verify files."
 }
 
 func (c verify) Run(ctx context.Context, p *app.Program) error {
-	store, err := p.OpenStore(ctx)
+	keys, err := settings.Keys("BOT_AUDIT_KEYS", p.Settings().AuditKeys)
 	if err != nil {
-		return err
+		return cli.Usage(err)
 	}
-	chain, err := audit.Verify(ctx, store, c.Since.Time)
+	if len(c.Files) > 0 && !c.Since.IsZero() {
+		return cli.Usage(errors.New("--since is for the audit in Redis: files are verified whole"))
+	}
+	chain, err := c.verify(ctx, p, keys)
 	if err != nil {
 		return err
 	}
@@ -120,9 +133,59 @@ func (c verify) Run(ctx context.Context, p *app.Program) error {
 		fmt.Fprintf(p.Out(), "Entry %d does not follow the one before it:\n%s\n", chain.Entries+1, cli.Printable(chain.Fault))
 		return cli.SilentError{Code: cli.ExitFailed}
 	}
+	if chain.Missing != "" {
+		fmt.Fprintf(p.Out(), "%s.\n%s verified before that.\n", cli.Printable(chain.Missing), turnview.Count(chain.Entries, "audit line"))
+		return cli.SilentError{Code: cli.ExitFailed}
+	}
 	if chain.Loose > 0 {
 		fmt.Fprintf(p.Out(), "The oldest %d have no hash, like those of earlier releases.\n", chain.Loose)
 	}
-	_, err = fmt.Fprintf(p.Out(), "Each of %s follows the one before it.\n", turnview.Count(chain.Entries, "audit line"))
-	return err
+	fmt.Fprintf(p.Out(), "Each of %s follows the one before it.\n", turnview.Count(chain.Entries, "audit line"))
+	for _, said := range known(chain, len(keys) > 0) {
+		fmt.Fprintln(p.Out(), said)
+	}
+	return nil
+}
+
+// verify verifies what the command is about.
+func (c verify) verify(ctx context.Context, p *app.Program, keys [][]byte) (chain audit.Chain, err error) {
+	if len(c.Files) == 0 {
+		store, err := p.OpenStore(ctx)
+		if err != nil {
+			return chain, err
+		}
+		return audit.Verify(ctx, store, keys, c.Since.Time)
+	}
+	var files []io.Reader
+	for _, name := range c.Files {
+		file, err := os.Open(name)
+		if err != nil {
+			return chain, err
+		}
+		defer func() { _ = file.Close() }()
+		files = append(files, file)
+	}
+	return audit.VerifyFiles(keys, files...)
+}
+
+// known says what is known of an audit besides that it fits together, and what is not.
+func known(c audit.Chain, keys bool) (said []string) {
+	switch {
+	case c.Entries == 0 && c.Written == 0:
+		said = append(said, "Nothing says whether there ever were any.")
+	case c.Written == 0:
+		said = append(said, "Where it ends was never noted, as by earlier releases: entries that are missing at the end are not found.")
+	default:
+		said = append(said, fmt.Sprintf("%s were written in all, and the newest of them is there.", turnview.Count(c.Written, "audit line")))
+	}
+	switch {
+	case !c.Signed.IsZero():
+		said = append(said, fmt.Sprintf("The newest was signed on %s.", turnview.Moment(c.Signed)))
+		if c.From > 1 {
+			said = append(said, fmt.Sprintf("Those before number %d were not signed when they were written: nothing proves these.", c.From))
+		}
+	case !keys:
+		said = append(said, "Without BOT_AUDIT_KEYS, nothing shows whether somebody wrote all of it anew.")
+	}
+	return said
 }

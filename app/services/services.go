@@ -5,13 +5,11 @@ package services
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -51,19 +49,7 @@ func (f *feature) describe(_ *app.Program, b *app.Bot) error {
 }
 
 // keys are those of BOT_TOKEN_KEYS. The error does not show them.
-func (f *feature) keys() (keys [][]byte, err error) {
-	for text := range strings.SplitSeq(f.TokenKeys, ",") {
-		if text = strings.TrimSpace(text); text == "" {
-			continue
-		}
-		key, fault := base64.StdEncoding.DecodeString(text)
-		if fault != nil || len(key) != 32 {
-			err = errors.Join(err, fmt.Errorf("BOT_TOKEN_KEYS: key %d is not 32 bytes in base64, as openssl rand -base64 32 writes them", len(keys)+1))
-		}
-		keys = append(keys, key)
-	}
-	return keys, err
-}
+func (f *feature) keys() ([][]byte, error) { return settings.Keys("BOT_TOKEN_KEYS", f.TokenKeys) }
 
 func (f *feature) check(v app.Values) error {
 	keys, err := f.keys()

@@ -3,15 +3,23 @@
 // that it is about. When the turn ends, waits or is left, its entries go to a log in Redis that all
 // replicas share. If the process dies in between, the next one sends them again, and the log keeps each
 // once. So a crash loses no entry of what is saved; a call that was cut off has one once it ran again, or
-// once it is a dead letter. In the log each entry has the hash of the one before it: [Verify] checks them.
+// once it is a dead letter. In the log each entry has the hash of the one before it, and a key of the operator
+// signs where it ends: [Verify] checks both.
 package audit
 
 import (
+	"bufio"
 	"cmp"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -70,46 +78,280 @@ func Read(ctx context.Context, store *state.Store, since time.Time, each func(En
 	})
 }
 
-// Chain is what [Verify] finds.
+// Chain is what [Verify] and [VerifyFiles] find.
 type Chain struct {
 	Entries int // that fit
 	Loose   int // those of them that an earlier release wrote, before the first one with a hash
 	// Fault is the first entry that does not fit, as it is stored, without its hash. "": all fit.
 	Fault string
+	// Missing says what else is wrong: where the audit ends, and whose signature that has. "": nothing.
+	Missing string
+	// Written is how many entries there ever were, also those that have gone with time. 0: it is not known.
+	Written int
+	// Signed is when the newest of them was signed, and From the number of the first one that was signed when it was
+	// written. Zero: none is.
+	Signed time.Time
+	From   int
 }
 
 var errFault = errors.New("an entry does not fit")
 
-// Verify checks that each entry since then has the hash of the one before it, and stops at the first that does not. It finds
-// entries that were changed, added or removed, but not at the ends: old entries expire, and no hash covers the newest one.
-// Somebody who can write to Redis can rewrite the whole chain.
-func Verify(ctx context.Context, store *state.Store, since time.Time) (c Chain, err error) {
-	err = store.Lines(ctx, logName, since, func(line state.Line) error {
-		if line.Broken {
-			c.Fault = cmp.Or(line.Text, "(empty)")
-			return errFault
+// Verify checks that each entry since then has the hash of the one before it, and stops at the first that does not. Then it
+// checks that the newest is the one that was written last and, with keys, that one of them signed that: each signature
+// covers all entries before it. Without keys, somebody who can write to Redis can rewrite everything. With them, they can
+// still put back an older audit as a whole: only a copy of a newer one shows that.
+func Verify(ctx context.Context, store *state.Store, keys [][]byte, since time.Time) (Chain, error) {
+	k := checker{keys: keys}
+	err := store.Lines(ctx, logName, since, k.line)
+	if errors.Is(err, errFault) {
+		return k.Chain, nil
+	}
+	if err != nil {
+		return k.Chain, err
+	}
+	end, fits, err := store.LogEnd(ctx, logName)
+	if err != nil {
+		return k.Chain, err
+	}
+	k.end(end, fits)
+	k.whole()
+	return k.Chain, nil
+}
+
+// checker checks entries one after another.
+type checker struct {
+	Chain
+	keys   [][]byte
+	before *state.Line
+	seen   map[string]bool // hashes of entries; nil: they are not kept
+	ends   bool            // at the end of the newest entry, that is noted
+}
+
+func (k *checker) line(line state.Line) error {
+	if line.Broken {
+		k.Fault = cmp.Or(line.Text, "(empty)")
+		return errFault
+	}
+	k.Entries++
+	if line.Before == "" {
+		k.Loose++
+	}
+	if k.seen != nil {
+		k.seen[line.Hash] = true
+	}
+	k.before, k.ends = &line, false
+	return nil
+}
+
+// end checks what is noted about an end. fits says that the entries end there.
+func (k *checker) end(end state.End, fits bool) {
+	k.ends = end.Hash != ""
+	k.Written = end.Count
+	signed := seal{}
+	err := errors.New("nothing is signed")
+	if end.Seal != "" {
+		signed, err = readSeal(end, k.keys)
+	}
+	switch {
+	case end.Hash == "" && (k.Entries == 0 || len(k.keys) == 0): // without keys, anybody could take it away
+	case end.Hash != "" && !fits:
+		k.Missing = fmt.Sprintf("The audit does not end where %d entries had been written: entries after or before that were added or removed", end.Count)
+	case len(k.keys) > 0 && err != nil:
+		k.Missing = "The end of the audit is not signed: " + err.Error()
+	case len(k.keys) > 0:
+		k.Signed, k.From = signed.at, signed.from
+		if signed.broke && signed.from >= end.Count-k.Entries+1 {
+			k.Missing = fmt.Sprintf("When entry %d was written, the audit did not end where it had been signed: it was changed, or a bot without the keys wrote", signed.from)
 		}
-		c.Entries++
-		if line.Before == "" {
-			c.Loose++
+	}
+}
+
+// whole checks what is only known at the end of all entries.
+func (k *checker) whole() {
+	if k.Missing == "" && k.Entries > 0 && k.Loose == k.Entries {
+		k.Missing = "No entry has a hash: an earlier release wrote all of them, or somebody took the hashes away"
+	}
+}
+
+const endPrefix = `{"what":"end",`
+
+// endLine is the end as [Export] writes it.
+type endLine struct {
+	What  string `json:"what"` // end
+	Count int    `json:"count"`
+	Hash  string `json:"hash"`
+	Seal  string `json:"seal,omitempty"`
+}
+
+// beforePrefix begins an entry that [Export] writes with the hash of the one before it.
+const beforePrefix = `{"before":"`
+
+// Export writes the entries since then as lines of JSON, each with the hash of the one before it, as before, and then
+// where they end, with its signature. [VerifyFiles] reads them.
+func Export(ctx context.Context, store *state.Store, since time.Time, to io.Writer) error {
+	end, fits, err := store.LogEnd(ctx, logName)
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriter(to)
+	there := false // what is written meanwhile comes behind the end
+	err = store.Lines(ctx, logName, since, func(line state.Line) error {
+		text, ok := strings.CutPrefix(line.Text, "{")
+		if !ok {
+			return fmt.Errorf("read the audit: %.80q is no entry", line.Text)
+		}
+		if line.Before != "" {
+			text = `"before":"` + line.Before + `",` + text
+		}
+		if _, err := fmt.Fprintln(w, "{"+text); err != nil {
+			return err
+		}
+		if there = fits && line.Hash == end.Hash; there {
+			return errEnd
 		}
 		return nil
 	})
-	if errors.Is(err, errFault) {
+	if errors.Is(err, errEnd) {
 		err = nil
 	}
-	return c, err
+	if err == nil && end.Hash != "" && (there || !fits) {
+		err = json.NewEncoder(w).Encode(endLine{"end", end.Count, end.Hash, end.Seal})
+	}
+	return errors.Join(err, w.Flush())
 }
 
-// New returns the feature that keeps an audit in the store for that long.
-func New(store *state.Store, keep time.Duration) turn.Feature {
-	a := &audit{store, keep}
+var errEnd = errors.New("the end")
+
+const maxLine = 1 << 20 // bytes of a line in a file
+
+// VerifyFiles is [Verify] for what [Export] wrote: one chain over all of them, in this order. Entries that a file has in
+// common with earlier ones count once.
+func VerifyFiles(keys [][]byte, files ...io.Reader) (Chain, error) {
+	k := checker{keys: keys, seen: map[string]bool{}}
+	for i, file := range files {
+		err := k.file(file)
+		if errors.Is(err, errFault) {
+			return k.Chain, nil
+		}
+		if err != nil {
+			return k.Chain, fmt.Errorf("file %d: %w", i+1, err)
+		}
+	}
+	if k.Missing == "" && k.Entries > 0 && !k.ends && k.Loose < k.Entries {
+		k.Missing = "The newest entry is not followed by the line that says where the audit ends: entries after it may be missing"
+	}
+	k.whole()
+	return k.Chain, nil
+}
+
+func (k *checker) file(file io.Reader) error {
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, maxLine)
+	begun := false
+	for lines.Scan() {
+		text := lines.Text()
+		if strings.HasPrefix(text, endPrefix) {
+			end := endLine{}
+			if err := json.Unmarshal([]byte(text), &end); err != nil {
+				return fmt.Errorf("read the end of the audit: %w", err)
+			}
+			here := k.before != nil && end.Hash == k.before.Hash
+			if here || !begun && k.seen[end.Hash] {
+				ends := k.ends
+				k.end(state.End{Count: end.Count, Hash: end.Hash, Seal: end.Seal}, true)
+				k.ends = here || ends
+			} else {
+				k.end(state.End{Count: end.Count, Hash: cmp.Or(end.Hash, "-"), Seal: end.Seal}, false)
+			}
+			if k.Missing != "" {
+				return errFault
+			}
+			continue
+		}
+		if rest, ok := strings.CutPrefix(text, beforePrefix); ok && len(rest) > 2*sha256.Size+2 {
+			text = rest[:2*sha256.Size] + " {" + rest[2*sha256.Size+2:]
+		}
+		line := state.ReadLine(text, k.before)
+		if !begun && k.seen[line.Hash] {
+			continue
+		}
+		begun = true
+		if err := k.line(line); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+// seal is what signs an end.
+type seal struct {
+	from  int  // the first entry since which each is signed
+	broke bool // what was signed before that one was not there any more
+	at    time.Time
+	key   string // its id
+	mac   string // the signature
+}
+
+// keyID names a key and does not give it away.
+func keyID(key []byte) string { return state.Hash("planbot audit key\n" + string(key))[:16] }
+
+// sign is the signature of an end.
+func (s seal) sign(end state.End, key []byte) string {
+	mac := hmac.New(sha256.New, key)
+	fmt.Fprintf(mac, "planbot audit\n%d\n%s\n%d\n%t\n%d", end.Count, end.Hash, s.from, s.broke, s.at.Unix())
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// readSeal reads the seal of an end. The error is a sentence.
+func readSeal(end state.End, keys [][]byte) (s seal, err error) {
+	var at int64
+	if _, err := fmt.Sscanf(end.Seal, "%d %t %d %s %s", &s.from, &s.broke, &at, &s.key, &s.mac); err != nil {
+		return seal{}, errors.New("what stands there is no signature")
+	}
+	s.at = time.Unix(at, 0).UTC()
+	for _, key := range keys {
+		if keyID(key) != s.key {
+			continue
+		}
+		if !hmac.Equal([]byte(s.sign(end, key)), []byte(s.mac)) {
+			return seal{}, errors.New("the signature is not one of this end")
+		}
+		return s, nil
+	}
+	return seal{}, fmt.Errorf("none of the keys is %s, which signed it", s.key)
+}
+
+// sealed signs the end that is to be with the first key.
+func (a *audit) sealed(ctx context.Context, was, now state.End) string {
+	if len(a.keys) == 0 {
+		return ""
+	}
+	s := seal{from: was.Count + 1, at: time.Now(), key: keyID(a.keys[0])}
+	before, err := readSeal(was, a.keys)
+	switch {
+	case was.Hash != "" && err == nil:
+		s.from, s.broke = before.from, before.broke
+	case was.Seal != "" || was.Count > 0 && a.signs.Load():
+		s.broke = true
+		zerolog.Ctx(ctx).Error().Err(err).Int("entries", was.Count).
+			Msg("the audit does not end where it was signed: it was changed, or a bot without the keys wrote")
+	}
+	s.mac = s.sign(now, a.keys[0])
+	return fmt.Sprint(s.from, " ", s.broke, " ", s.at.Unix(), " ", s.key, " ", s.mac)
+}
+
+// New returns the feature that keeps an audit in the store for that long. The first key signs where it ends, each time that
+// entries are written; the others are those before it. No keys: it is not signed.
+func New(store *state.Store, keep time.Duration, keys ...[]byte) turn.Feature {
+	a := &audit{store: store, keep: keep, keys: keys}
 	return turn.Feature{Name: logName, Noted: a.noted, Left: a.left, Keeps: "I also keep an audit of approvals and actions."}
 }
 
 type audit struct {
 	store *state.Store
 	keep  time.Duration
+	keys  [][]byte
+	signs atomic.Bool // it has signed an end
 }
 
 var entries = turn.NewSlot[[]Entry](logName) // those of a record that are not in the log yet
@@ -133,15 +375,7 @@ func (a *audit) left(ctx context.Context, t *turn.Turn) error {
 	if len(*list) == 0 {
 		return nil
 	}
-	var lines []state.Line
-	for _, entry := range *list {
-		text, err := json.Marshal(entry)
-		if err != nil {
-			return err
-		}
-		lines = append(lines, state.Line{At: entry.At, Text: string(text)})
-	}
-	full, err := a.store.Append(ctx, logName, a.keep, maxEntries, lines...)
+	full, err := a.write(ctx, *list...)
 	switch {
 	case errors.Is(err, state.ErrUnavailable) || ctx.Err() != nil:
 		return err
@@ -152,4 +386,25 @@ func (a *audit) left(ctx context.Context, t *turn.Turn) error {
 	}
 	*list = nil
 	return nil
+}
+
+// write adds entries to the log. full says that the oldest ones went early.
+func (a *audit) write(ctx context.Context, list ...Entry) (full bool, err error) {
+	var lines []state.Line
+	for _, entry := range list {
+		text, err := json.Marshal(entry)
+		if err != nil {
+			return false, err
+		}
+		lines = append(lines, state.Line{At: entry.At, Text: string(text)})
+	}
+	signed := false
+	full, err = a.store.Append(ctx, logName, a.keep, maxEntries, func(was, now state.End) string {
+		signed = len(a.keys) > 0
+		return a.sealed(ctx, was, now)
+	}, lines...)
+	if err == nil && signed {
+		a.signs.Store(true)
+	}
+	return full, err
 }

@@ -72,6 +72,8 @@ var withoutExample = map[string]string{
 	"bot/signin.New":                 insideOfBot,
 	"bot/audit.New":                  insideOfBot,
 	"bot/audit.Verify":               "the command audit verify calls it",
+	"state.ReadLine":                 "bot/audit reads exports with it",
+	"bot/audit.VerifyFiles":          "the command audit verify calls it",
 	"bot/heads.New":                  insideOfBot,
 	"bot/quota.New":                  insideOfBot,
 	"bot/background.New":             insideOfBot,

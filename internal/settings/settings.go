@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -144,6 +145,7 @@ type Settings struct {
 	ApprovalTimeout  time.Duration `env:"BOT_APPROVAL_TIMEOUT" default:"24h" help:"when an approval expires, at most 720h"`
 	ApprovalReminder string        `env:"BOT_APPROVAL_REMINDER" else:"nobody is reminded" help:"when in the day approvers are reminded of what waits, such as 09:00"`
 	AuditKeep        time.Duration `env:"BOT_AUDIT_KEEP" else:"no audit" needs:"REDIS_URL,BOT_DATA_DIR" help:"how long bot audit keeps approvals and action calls with effects, such as 720h"`
+	AuditKeys        string        `env:"BOT_AUDIT_KEYS" secret:"true" else:"the audit is not signed" help:"keys that sign where the audit ends: 32 bytes each in base64, comma separated; the first signs, all verify"`
 	TurnsKeep        time.Duration `env:"BOT_TURNS_KEEP" else:"they are not kept" help:"how long bot turns find can tell when a turn was, for whom and how it ended, without content, such as 168h; at most 100,000 turns"`
 
 	Steer           bool `env:"BOT_STEER" help:"true: what a person writes while a plan runs joins that turn before it plans again"`
@@ -782,6 +784,21 @@ func checkURL(value, scheme string) error {
 }
 
 // faults are mistakes, each with its variable.
+// Keys are those of a setting, separated by commas. The error does not show them.
+func Keys(variable, text string) (keys [][]byte, err error) {
+	for one := range strings.SplitSeq(text, ",") {
+		if one = strings.TrimSpace(one); one == "" {
+			continue
+		}
+		key, fault := base64.StdEncoding.DecodeString(one)
+		if fault != nil || len(key) != 32 {
+			return nil, fmt.Errorf("%s: key %d is not 32 bytes in base64, as openssl rand -base64 32 writes them", variable, len(keys)+1)
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
+}
+
 type faults []error
 
 // add adds a mistake unless it is already there.
@@ -872,6 +889,9 @@ func (s *Settings) Check() error {
 	s.checkDataDir(&f)
 	if s.ResponseFormat != "" && s.Planner != Sequence && !f.has("BOT_PLANNER") {
 		f.add("BOT_RESPONSE_FORMAT", "is for the planner sequence, not %s", s.Planner)
+	}
+	if _, err := Keys("BOT_AUDIT_KEYS", s.AuditKeys); err != nil {
+		f.add("BOT_AUDIT_KEYS", "%s", strings.TrimPrefix(err.Error(), "BOT_AUDIT_KEYS: "))
 	}
 	if _, err := time.Parse("15:04", s.ApprovalReminder); s.ApprovalReminder != "" && err != nil {
 		f.add("BOT_APPROVAL_REMINDER", "%q is no time of day such as 09:00", s.ApprovalReminder)
