@@ -375,6 +375,7 @@ func tellsLater(asked []byte) string {
 // of once it is over, and is in the audit once, see liveWith.
 func TestLaterAtEveryCrash(t *testing.T) {
 	t.Parallel()
+	ci.NotUnderRace(t, "it dies at each place of two turns")
 	in := world{later: true, shares: true}
 	_, _, steps := liveWith(t, in)
 	for _, at := range places(len(steps)) {
@@ -433,7 +434,7 @@ func TestEveryCrash(t *testing.T) {
 		}
 		return died
 	}
-	whole := ci.Runs() && !underRace // the detector makes it five times as slow: .ci/run runs it without
+	whole := ci.Runs() && !ci.UnderRace // the detector makes it five times as slow: .ci/run runs it without
 	for _, first := range all {
 		t.Run(first.String(), func(t *testing.T) {
 			t.Parallel()

@@ -19,6 +19,7 @@ import (
 	"github.com/planbot-go/planbot/actions/mcp/server"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
+	"github.com/planbot-go/planbot/internal/testing/ci"
 	"github.com/planbot-go/planbot/planner"
 )
 
@@ -304,6 +305,7 @@ func TestAgentCallsActions(t *testing.T) {
 
 // TestAgentsGetMuch: however much a program gets, its calls end, and it takes nothing from another.
 func TestAgentsGetMuch(t *testing.T) {
+	ci.NotUnderRace(t, "it keeps a megabyte of results")
 	testAgents(t, func(t *testing.T, s *agents) {
 		s.meet()
 		other := s.call(t, "mia-2", "look", map[string]any{"where": "here"})
@@ -340,6 +342,7 @@ func TestAgentsCallAtOnce(t *testing.T) {
 
 // TestAgentsCallTooMuch: new calls are refused before a result that somebody may wait for is lost.
 func TestAgentsCallTooMuch(t *testing.T) {
+	ci.NotUnderRace(t, "it makes 400 calls")
 	testAgents(t, func(t *testing.T, s *agents) {
 		s.meet()
 		var ids []string

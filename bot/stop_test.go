@@ -9,6 +9,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
+	"github.com/planbot-go/planbot/internal/testing/ci"
 	"github.com/planbot-go/planbot/planner"
 )
 
@@ -310,6 +311,7 @@ func TestOwnStop(t *testing.T) {
 // stop does not run, and they read that it stopped.
 func TestStopAtEveryCrash(t *testing.T) {
 	t.Parallel()
+	ci.NotUnderRace(t, "it dies at each place of a turn")
 	_, _, steps := liveWith(t, world{stops: true})
 	for _, at := range places(len(steps)) {
 		t.Run(at.String(), func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
+	"github.com/planbot-go/planbot/internal/testing/ci"
 	"github.com/planbot-go/planbot/models"
 )
 
@@ -131,6 +132,7 @@ func TestRefusalsByTheirCode(t *testing.T) {
 // more.
 func TestDeadReplicasCostNothing(t *testing.T) {
 	t.Parallel()
+	ci.NotUnderRace(t, "hours pass")
 	dayWith := func(test func(kit *bottest.Kit)) time.Duration {
 		cfg := listBot()
 		cfg.Replicas = 2

@@ -9,6 +9,7 @@ import (
 	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
+	"github.com/planbot-go/planbot/internal/testing/ci"
 	"github.com/planbot-go/planbot/manifest"
 )
 
@@ -30,6 +31,7 @@ func remind(b *bot.Bot) {
 
 func TestWeeklyReminder(t *testing.T) {
 	t.Parallel()
+	ci.NotUnderRace(t, "weeks pass")
 	config := bottest.Config{New: func(ctx context.Context, p bottest.Parts) (*bot.Bot, error) {
 		return app.New(ctx, app.Bot{Name: "Reminder", Routes: remind}, p.Model, p.Bot)
 	}}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/actions/openapi"
+	"github.com/planbot-go/planbot/internal/testing/ci"
 )
 
 // TestReferencesStayInTheFolder is T39, with the other ways out.
@@ -125,6 +126,9 @@ func TestDocumentsThatAreNone(t *testing.T) {
 		"loop":       {`{"openapi":"3.1.0","info":{"title":"t","version":"1"},"paths":{"/a":{"get":{"parameters":[{"$ref":"#/components/parameters/A"}],"responses":{"200":{"description":"ok"}}}}},"components":{"parameters":{"A":{"$ref":"#/components/parameters/B"},"B":{"$ref":"#/components/parameters/A"}}}}`, "leads to itself"},
 		"self":       {`{"openapi":"3.1.0","info":{"title":"t","version":"1"},"paths":{"/a":{"get":{"parameters":[{"name":"x","in":"query","schema":{"$ref":"#/components/schemas/A"}}],"responses":{"200":{"description":"ok"}}}}},"components":{"schemas":{"A":{"$ref":"#/components/schemas/A"}}}}`, "leads to itself"},
 	} {
+		if name == "a bomb" && ci.UnderRace { // it makes twenty megabytes before it is refused
+			continue
+		}
 		if _, err := try(t, nil, c.text); !strings.Contains(textOf(err), c.fault) || err == nil {
 			t.Errorf("%s: %v, want %q", name, err, c.fault)
 		}

@@ -16,3 +16,12 @@ func Only(t testing.TB, why string) {
 		t.Skipf("%s: only .ci/run, or CI=true", why)
 	}
 }
+
+// NotUnderRace skips a test under the race detector: .ci/run runs it without. why says what the detector makes slow, for
+// the line that tells.
+func NotUnderRace(t testing.TB, why string) {
+	t.Helper()
+	if UnderRace {
+		t.Skipf("%s: not under the race detector", why)
+	}
+}

@@ -1,5 +1,0 @@
-//go:build !race
-
-package bottest_test
-
-const underRace = false
