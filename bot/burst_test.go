@@ -15,6 +15,7 @@ import (
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/quota"
 	"github.com/planbot-go/planbot/bottest"
+	"github.com/planbot-go/planbot/internal/testing/ci"
 	"github.com/planbot-go/planbot/models/moderation"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
@@ -443,6 +444,7 @@ func (j *lenient) Judge(_ context.Context, all []moderation.Piece) (moderation.V
 // together, each message is answered, and a death repeats one reply at most.
 func TestEveryCrashOfABurst(t *testing.T) {
 	t.Parallel()
+	ci.NotUnderRace(t, "it dies at each place of a burst")
 	_, steps, _ := liveBurst(t)
 	if !slices.Contains(steps, "send On: two, three") {
 		t.Fatalf("the steps are %q", steps)

@@ -463,6 +463,7 @@ func TestEveryCrash(t *testing.T) {
 // TestEveryCrashOfABareBot is the same for a bot that has no feature at all: the core keeps its promises alone.
 func TestEveryCrashOfABareBot(t *testing.T) {
 	t.Parallel()
+	ci.NotUnderRace(t, "it dies at each place of a turn")
 	_, _, steps := liveWith(t, world{bare: true})
 	for _, first := range places(len(steps)) {
 		t.Run(first.String(), func(t *testing.T) {
@@ -484,6 +485,7 @@ func TestEveryCrashOfABareBot(t *testing.T) {
 // for one death everywhere and two around their saves. Each document has the change once, see live.
 func TestEveryCrashWithSharedState(t *testing.T) {
 	t.Parallel()
+	ci.NotUnderRace(t, "it dies at each place of a turn")
 	_, _, steps := liveWith(t, world{shares: true})
 	if got, want := strings.Join(steps, ", "), "script, model, script, note, note, script, send Booked., note, script, send Noted., script, send All done., script"; got != want {
 		t.Fatalf("the steps of a turn are %s\nwant %s", got, want)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/internal/testing/ci"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -434,6 +435,7 @@ func forgetDuring(t *testing.T, deaths ...place) (sent []string, died int, steps
 // with what stays, and nothing else is left.
 func TestForgetInEveryCrash(t *testing.T) {
 	t.Parallel()
+	ci.NotUnderRace(t, "it dies at each place of a turn")
 	_, _, steps, _ := forgetDuring(t)
 	want := "I've deleted everything I kept about you, except the audit of approvals and actions. This stays, because it belongs to others: invoices, lists."
 	if got := strings.Join(steps, ", "); got != strings.Repeat("script, ", 8)+"send "+want+", script" {

@@ -15,6 +15,7 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
+	"github.com/planbot-go/planbot/internal/testing/ci"
 	"github.com/planbot-go/planbot/planner"
 )
 
@@ -23,6 +24,7 @@ import (
 // one finished answer.
 func TestEveryCrashOfAStream(t *testing.T) {
 	t.Parallel()
+	ci.NotUnderRace(t, "it dies at each place of a turn")
 	answer := func(text string) bottest.Answer {
 		return writes(300*time.Millisecond, answerOpens+text, 2500*time.Millisecond, " and butter, and then", 4*time.Second, " honey."+answerEnds)
 	}

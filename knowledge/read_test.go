@@ -22,6 +22,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/planbot-go/planbot/internal/testing/ci"
 	"github.com/planbot-go/planbot/knowledge"
 )
 
@@ -320,6 +321,7 @@ func measured(t *testing.T, name, data string) (text string, megabytes uint64, e
 
 // TestLargeTrees: a page whose tree would take gigabytes is refused before it does.
 func TestLargeTrees(t *testing.T) { //nolint:paralleltest // it measures memory
+	ci.NotUnderRace(t, "it reads thousands of files")
 	open := func(n int, of string) string {
 		var b strings.Builder
 		for i := range n {
