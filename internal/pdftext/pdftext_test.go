@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/internal/pdftext"
+	"github.com/planbot-go/planbot/internal/testing/ci"
 )
 
 // file makes a PDF of objects. The first is the catalog.
@@ -172,6 +173,7 @@ func hostile() map[string]string {
 
 // TestHostile: no file takes more memory than it has bytes for, about, or never ends.
 func TestHostile(t *testing.T) {
+	ci.NotUnderRace(t, "it reads hundreds of files")
 	for name, data := range hostile() {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
@@ -252,6 +254,7 @@ func TestBrokenAnywhere(t *testing.T) {
 }
 
 func FuzzOpen(f *testing.F) {
+	ci.NotUnderRace(f, "it reads hundreds of files")
 	for _, data := range hostile() {
 		f.Add([]byte(data))
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/actions/memory"
 	"github.com/planbot-go/planbot/actions/reminders"
+	"github.com/planbot-go/planbot/internal/testing/ci"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/internal/titles"
 	"github.com/planbot-go/planbot/knowledge"
@@ -75,6 +76,7 @@ func search(t *testing.T) []*actions.Action {
 // nothing else is.
 func TestCatalogsAreComplete(t *testing.T) {
 	t.Parallel()
+	ci.NotUnderRace(t, "it reads all packages")
 	all, err := packages.Load(&packages.Config{
 		Context: t.Context(), Dir: "../..",
 		Mode: packages.NeedName | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports | packages.NeedFiles,
