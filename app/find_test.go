@@ -8,9 +8,12 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/planbot-go/planbot/bot/audit"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/fakemodel"
+	"github.com/planbot-go/planbot/state"
 )
 
 // TestATurnIsFound by the id that the person read, in whatever form it was copied, and a turn that
@@ -46,6 +49,29 @@ func TestATurnIsFound(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &head); err != nil || head["outcome"] != "ok" || head["turn"] != good || head["model_calls"] != 1.0 ||
 		head["conversation"] != "c" || head["account"] != "u" || head["cost"] == nil || head["waited_ms"] == nil || strings.Contains(out, "secret") {
 		t.Errorf("%v %s%s", err, out, errs)
+	}
+	store, err := state.Open(t.Context(), url, state.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = store.Close() }()
+	for _, e := range []audit.Entry{
+		{What: "approval", Outcome: "asked", Action: "order", Turn: good, User: "aad-mia", Asked: "aad-ben (policy), aad-carla (delegation of aad-ben)"},
+		{What: "call", Outcome: "ok", Action: "order", Turn: good},
+		{What: "approval", Outcome: "approved", Action: "order", Turn: good, User: "aad-carla"},
+		{What: "approval", Outcome: "approved", Action: "order", Turn: bad, User: "aad-otto"},
+	} {
+		text, _ := json.Marshal(e)
+		if _, err := store.Append(t.Context(), "audit", time.Hour, 100, nil, state.Line{At: time.Now(), Text: string(text)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, out, _ = l.turns("find", good)
+	_, raw, _ := l.turns("find", "--json", good)
+	for _, want := range []string{": order asked by aad-mia, of aad-ben (policy), aad-carla (delegation of aad-ben)", ": order approved by aad-carla"} {
+		if !strings.Contains(out, want+"\n") || !strings.Contains(raw, want+`"`) || strings.Contains(out, "otto") {
+			t.Errorf("no %q in\n%s\n%s", want, out, raw)
+		}
 	}
 	for _, c := range []struct {
 		args []string

@@ -134,10 +134,11 @@ func TestParked(t *testing.T) {
 			l.bury("second", strings.ReplaceAll(secretRecord, `"first"`, `"second"`), "why")
 			at := time.Now().Add(time.Hour)
 			for id, wait := range map[string]string{
-				"approve": `"for":"approval","approval":{"id":"x","action":"deleteList","hash":"x","expires":"2026-01-02T03:04:05Z"}`,
-				"answer":  `"for":"answer","question":{"action":"book","form":{}}`,
-				"sign":    `"for":"sign_in","sign_in":{}`,
-				"every":   `"for":"time","every":"0 9 * * 1","zone":"Europe/Berlin"`,
+				"approve": `"for":"approval","approval":{"id":"x","action":"deleteList","hash":"x","expires":"2026-01-02T03:04:05Z",` +
+					`"sent":[{"to":"aad-ben","name":"Ben","conversation":"a:ben","at":"2026-01-02T03:00:00Z","rule":"policy"}]}`,
+				"answer": `"for":"answer","question":{"action":"book","form":{}}`,
+				"sign":   `"for":"sign_in","sign_in":{}`,
+				"every":  `"for":"time","every":"0 9 * * 1","zone":"Europe/Berlin"`,
 			} {
 				record := strings.NewReplacer(`"first"`, `"`+id+`"`, `"phase":"planning"`, `"phase":"waiting","wait":{`+wait+`}`).Replace(secretNew)
 				if _, err := in.Accept(t.Context(), inbox.Entry{Queue: theQueue(), ID: id, Record: []byte(record), Wait: &inbox.Wait{Until: at}}); err != nil {
@@ -152,7 +153,7 @@ func TestParked(t *testing.T) {
 			_, body := s.get("/dev/parked")
 			for _, want := range []string{
 				`data-dead="first"`, "its plan &lt;b&gt;does not fit", "createList", "my secret", `data-waiting="third" data-for="time"`, "a notice of reminders: call mum",
-				`data-waiting="approve" data-for="approval"><td>approval of deleteList`, "an answer for book", "a person to sign in", "a notice at 0 9 * * 1 Europe/Berlin",
+				`data-waiting="approve" data-for="approval"><td>approval of deleteList`, "2026-01-02 03:00:00 UTC: asked Ben aad-ben (policy)", "an answer for book", "a person to sign in", "a notice at 0 9 * * 1 Europe/Berlin",
 			} {
 				if !strings.Contains(body, want) {
 					t.Errorf("no %q in\n%s", want, body)

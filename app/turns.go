@@ -15,7 +15,10 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/app/internal/turnview"
+	"github.com/planbot-go/planbot/bot/approvals"
+	"github.com/planbot-go/planbot/bot/audit"
 	"github.com/planbot-go/planbot/bot/heads"
+	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/state"
@@ -229,11 +232,67 @@ func (c turnsFindCmd) Run(ctx context.Context, s *settings.Settings, std *cli.St
 		if err != nil {
 			return fmt.Errorf("find a turn: %w", err)
 		}
-		if c.JSON {
-			return cli.PrintJSON(std.Out, head)
+		chain, err := approvalsOf(ctx, p, id)
+		if err != nil {
+			return err
 		}
-		return printHead(std.Out, head)
+		if c.JSON {
+			return cli.PrintJSON(std.Out, struct {
+				heads.Head
+				Approvals []string `json:"approvals,omitempty"`
+			}{head, chain})
+		}
+		if err := printHead(std.Out, head); err != nil || len(chain) == 0 {
+			return err
+		}
+		fmt.Fprintln(std.Out, "approvals:")
+		for _, line := range chain {
+			fmt.Fprintln(std.Out, "  "+cli.Printable(line))
+		}
+		return nil
 	})
+}
+
+// maxWaits limits the waiting turns among which one is found.
+const maxWaits = 100_000
+
+// approvalsOf says whom a turn asked for approvals when, by which rule, and who decided: from what waits, else from the audit.
+func approvalsOf(ctx context.Context, p *program, id string) (lines []string, err error) {
+	in, err := p.openInbox(p.store)
+	if err != nil {
+		return nil, err
+	}
+	waiting, err := in.Timed(ctx, maxWaits)
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range waiting {
+		if one.ID != id {
+			continue
+		}
+		rec, err := turn.Decode(one.Record)
+		if err != nil {
+			return nil, fmt.Errorf("read a turn: %w", err)
+		}
+		if lines = approvals.Chain(&rec); len(lines) > 0 {
+			return lines, nil
+		}
+	}
+	err = audit.Read(ctx, p.store, time.Time{}, func(e audit.Entry) error {
+		if e.Turn != id || e.What != "approval" && e.What != "delegation" {
+			return nil
+		}
+		line := fmt.Sprintf("%s: %s %s by %s", turnview.Moment(e.At), e.Action, e.Outcome, cmp.Or(e.User, e.Account, "nobody"))
+		if e.Asked != "" {
+			line += ", of " + e.Asked
+		}
+		if e.What == "delegation" {
+			line += " for " + e.ID
+		}
+		lines = append(lines, line)
+		return nil
+	})
+	return lines, err
 }
 
 // missing says why there may be no head, and what else there is.

@@ -23,12 +23,18 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
-// delegate has somebody delegate to Carla for five days.
-func delegate(t *testing.T, chat *bottest.Chat, to string) {
+// delegate has somebody delegate for five days. The delegate reads it.
+func delegate(t *testing.T, kit *bottest.Kit, chat *bottest.Chat, to string) {
 	t.Helper()
 	chat.Say("/delegate to aad-" + to + " for 5 days")
 	chat.ExpectMatch("^" + to + " may decide your approvals in your place until 2000-01-0[67] 23:59 UTC, where the rules of an approval allow that. " +
 		`To end it, say \*\*/delegate off\*\*\.$`)
+	expectBegun(kit, to)
+}
+
+// expectBegun expects that a delegate reads what begins.
+func expectBegun(kit *bottest.Kit, to string) {
+	kit.Personal(to).ExpectMatch(`^\w+ lets you decide approvals in their place until [-0-9]+ 23:59 \w+\. I'll ask you when there is one, and the rules of an approval allow it\.$`)
 }
 
 // mentions says something in a group with a mention of these people.
@@ -55,7 +61,7 @@ func TestDelegate(t *testing.T) {
 	}
 	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
 		mia, ben, carla := kit.Personal("Mia"), kit.Personal("Ben"), kit.Personal("Carla")
-		delegate(t, ben, "Carla")
+		delegate(t, kit, ben, "Carla")
 		kit.Model.Says(orderTwo)
 		mia.Say("order two laptops")
 		card := mia.ExpectCard("May I ask Ben, Carla (for Ben until 2000-01-06 23:59 UTC) to approve this?")
@@ -72,12 +78,18 @@ func TestDelegate(t *testing.T) {
 		ben.ExpectMatch(`^This was already decided: Approved by Carla \(for Ben\), `)
 		ben.Say("/mydata")
 		ben.ExpectMatch(`(?s)"who decides your approvals": \{.*"Carla"`)
+		ben.Say("help")
+		ben.ExpectCard("**/delegate**: lets somebody else decide your approvals for a while")
+		mia.Say("help")
+		if strings.Contains(mia.Next().JSON, "/delegate") {
+			t.Error("who is no approver is told of /delegate")
+		}
 		ben.Say("/delegate off")
 		ben.ExpectMatch("^Nobody decides your approvals in your place.")
 		ben.Say("/delegate")
 		ben.ExpectMatch("^Nobody decides your approvals in your place.")
-		delegate(t, ben, "Carla")
-		delegate(t, ben, "Dora")
+		delegate(t, kit, ben, "Carla")
+		delegate(t, kit, ben, "Dora")
 		ben.Say("/forget yes")
 		ben.Expect("I've deleted everything I kept about you, except the audit of approvals and actions.")
 		var entries []string
@@ -112,7 +124,7 @@ func TestDelegationEnds(t *testing.T) {
 	}
 	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
 		team, ben := kit.Group("team", "Mia", "Ben", "Carla"), kit.Personal("Ben")
-		delegate(t, ben, "Carla")
+		delegate(t, kit, ben, "Carla")
 		kit.Model.Says(orderTwo)
 		team.Mention("order two laptops")
 		card := team.ExpectCard("Who can decide: ben.").As("Carla")
@@ -121,11 +133,11 @@ func TestDelegationEnds(t *testing.T) {
 		ben.Say("/delegate off")
 		ben.ExpectMatch("^Nobody decides")
 		expectShown(t, card.Press("Approve"), no)
-		delegate(t, ben, "Carla")
+		delegate(t, kit, ben, "Carla")
 		ben.Say("/forget yes")
 		ben.Next()
 		expectShown(t, card.Press("Approve"), no)
-		delegate(t, ben, "Carla")
+		delegate(t, kit, ben, "Carla")
 		time.Sleep(6 * 24 * time.Hour)
 		expectShown(t, card.Press("Approve"), no)
 		ben.Say("/delegate")
@@ -133,6 +145,7 @@ func TestDelegationEnds(t *testing.T) {
 		expectOrdered(t, ordered, 0)
 		mentions(team.As("Ben"), "/delegate to <at>Carla</at> until tuesday", "Carla")
 		team.ExpectMatch("^carla may decide your approvals in your place until 2000-01-11 23:59 UTC")
+		expectBegun(kit, "carla")
 		expectShown(t, card.Press("Approve"), "Approved by Carla (for Ben)")
 		team.Expect("They are on their way.")
 		expectOrdered(t, ordered, 2)
@@ -146,8 +159,8 @@ func TestDelegatesDecideOnce(t *testing.T) {
 	config, ordered := laptops(actions.Approval{Approvers: []string{"aad-Ben", "aad-Dora"}, Quorum: 2, Delegation: true})
 	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
 		team := kit.Group("team", "Mia", "Ben", "Carla", "Dora", "Emil")
-		delegate(t, kit.Personal("Ben"), "Carla")
-		delegate(t, kit.Personal("Carla"), "Emil")
+		delegate(t, kit, kit.Personal("Ben"), "Carla")
+		delegate(t, kit, kit.Personal("Carla"), "Emil")
 		ask := func() bottest.Sent {
 			kit.Model.Says(orderTwo)
 			team.Mention("order two laptops")
@@ -171,7 +184,7 @@ func TestDelegatesDecideOnce(t *testing.T) {
 		)
 		team.ExpectMatch(`^(Ben|Carla \(for Ben\)) approved this\. It needs 2 approvals\.$`)
 		team.ExpectNothing()
-		delegate(t, kit.Personal("Carla"), "Ben") // a cycle
+		delegate(t, kit, kit.Personal("Carla"), "Ben") // a cycle
 		expectShown(t, card.As("Carla").Press("Approve"), "already approved this")
 		expectShown(t, card.As("Ben").Press("Approve"), "already approved this")
 		expectOrdered(t, ordered, 2)
@@ -196,6 +209,7 @@ func TestDelegateAndApproverAtOnce(t *testing.T) {
 		mia, ben, carla := kit.Personal("Mia"), kit.Personal("Ben"), kit.Personal("Carla")
 		ben.Say("/delegate to aad-Carla until 2000-01-01")
 		ben.ExpectMatch("^Carla may decide")
+		expectBegun(kit, "Carla")
 		kit.Model.Says(orderTwo)
 		mia.Say("order two laptops")
 		mia.ExpectCard("May I ask Ben, Carla (for Ben until 2000-01-01 23:59 UTC)").Press("Send")
@@ -209,6 +223,7 @@ func TestDelegateAndApproverAtOnce(t *testing.T) {
 		carla.ExpectNothing()
 		ben.Say("/delegate to aad-Carla for 1 day")
 		ben.ExpectMatch("^Carla may decide")
+		expectBegun(kit, "Carla")
 		kit.Together(func() { ben.Say("/approve " + id) }, func() { carla.Say("/approve " + id) })
 		mia.Expect("They are on their way.")
 		kit.Settle()
@@ -232,12 +247,12 @@ func TestNoDelegateOfTheirOwn(t *testing.T) {
 	config, ordered := laptops(actions.Approval{Approvers: []string{"aad-Ben"}, Delegation: true, Self: true, Change: []string{"count"}})
 	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
 		team, ben := kit.Group("team", "Mia", "Ben", "Carla"), kit.Personal("Ben")
-		delegate(t, ben, "Mia")
+		delegate(t, kit, ben, "Mia")
 		kit.Model.Says(orderTwo)
 		team.Mention("order two laptops")
 		card := team.ExpectCard("Who can decide: Ben.")
 		expectShown(t, card.Press("Approve"), "You can't decide this.")
-		delegate(t, ben, "Carla")
+		delegate(t, kit, ben, "Carla")
 		expectShown(t, card.As("Carla").Press("Approve", "change:count", "1"), "Carla changed and approved this. Somebody else has to agree.")
 		team.ExpectMatch("^Carla changed this: `Count: 2 → 1`.")
 		expectShown(t, card.As("Ben").Press("Approve"), "This card is for a different call.")
@@ -258,6 +273,7 @@ func TestDelegateInsteadOfTheApprover(t *testing.T) {
 		team := kit.Group("team", "Ben", "Carla")
 		mentions(team, "/delegate to <at>Carla</at> until 2000-01-31", "Carla")
 		team.ExpectMatch("^carla may decide your approvals in your place until 2000-01-31 23:59 UTC")
+		expectBegun(kit, "carla")
 		kit.Connector.Decides(func(s bottest.Sent) bottest.Answer {
 			if s.To == "" && strings.Contains(s.JSON, "Ben") {
 				return bottest.Answer{Status: 403, Code: "ForbiddenOperationException"}
@@ -301,7 +317,7 @@ func TestDelegationOfADeletedPerson(t *testing.T) {
 	}
 	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
 		team := kit.Group("team", "Mia", "Carla", "Dora")
-		delegate(t, kit.Personal("Ben"), "Carla")
+		delegate(t, kit, kit.Personal("Ben"), "Carla")
 		kit.Model.Says(orderTwo)
 		team.Mention("order two laptops")
 		card := team.ExpectCard("Carla (for Ben until")
@@ -354,7 +370,7 @@ func TestWrongDelegations(t *testing.T) {
 		team.ExpectMatch("^I changed nothing. Mention one person")
 		ben.Say("/delegate")
 		ben.ExpectMatch("^Nobody decides your approvals in your place.")
-		delegate(t, kit.Personal("Otto"), "Carla")
+		delegate(t, kit, kit.Personal("Otto"), "Carla")
 		carla := kit.Personal("Carla")
 		carla.Say("/approvals")
 		carla.Expect("No approval waits for you.")

@@ -208,10 +208,13 @@ func (b *builtins) commandList(t *Turn) string {
 		{forgetCommand, "deletes everything I keep about you"},
 		{signOutCommand, "signs you out of other services"},
 		{approvalsCommand, "shows the approvals that wait"},
+		{approvals.DelegateCommand, "lets somebody else decide your approvals for a while"},
 	}, func(c listedCommand) bool {
 		switch c.name {
 		case approvalsCommand:
 			return !b.asks()
+		case approvals.DelegateCommand:
+			return b.cfg.AsksNobody || !approvals.MayDelegate(t)
 		case signOutCommand:
 			return !b.signsIn()
 		case memoryCommand:

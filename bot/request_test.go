@@ -215,7 +215,7 @@ func TestAgentRequestsApprovalOfOthers(t *testing.T) {
 	}
 	testAgents(t, func(t *testing.T, s *agents) {
 		chat, ben, carla, emil := s.meet(), s.Personal("Ben"), s.Personal("Carla"), s.Personal("Emil")
-		delegate(t, ben, "Emil")
+		delegate(t, s.Kit, ben, "Emil")
 		for want, end := range map[string]func(){
 			`{"decision":"approved"}`: func() {
 				emil.Approve()

@@ -88,11 +88,11 @@ func (c list) Run(ctx context.Context, p *app.Program) error {
 			return lines.Encode(e)
 		}
 		if listed == 1 {
-			fmt.Fprintln(table, "WHEN\tWHAT\tOUTCOME\tACTION\tENTITIES\tUSER\tTURN\tCONVERSATION")
+			fmt.Fprintln(table, "WHEN\tWHAT\tOUTCOME\tACTION\tENTITIES\tUSER\tTURN\tCONVERSATION\tASKED")
 		}
-		_, err := fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%.12s\t%s\t%s\t%s\n",
+		_, err := fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%.12s\t%s\t%s\t%s\t%s\n",
 			turnview.Moment(e.At), cli.Printable(e.What), cli.Printable(e.Outcome), cli.Printable(e.Action), cli.Printable(e.Entities),
-			cli.Printable(cmp.Or(e.User, e.Account)), cli.Printable(e.Turn), cli.Printable(e.Conversation))
+			cli.Printable(cmp.Or(e.User, e.Account)), cli.Printable(e.Turn), cli.Printable(e.Conversation), cli.Printable(e.Asked))
 		return err
 	})
 	if err != nil || c.JSON {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/approvals"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/state/inbox"
@@ -125,6 +126,7 @@ type waitingRow struct {
 	Person       string    `json:"person,omitempty"`
 	Since        time.Time `json:"since"`
 	Until        time.Time `json:"until"`
+	Chain        []string  `json:"chain,omitempty"` // of an approval: who was asked when, by which rule, and decided
 
 	Room string `json:"-"`
 	Seen bool   `json:"-"` // the turn can be shown
@@ -228,7 +230,7 @@ func (k parked) waiting(one inbox.Waiting) waitingRow {
 		row.About = "a notice"
 	}
 	if wait != nil {
-		row.For = string(wait.For)
+		row.For, row.Chain = string(wait.For), approvals.Chain(&rec)
 		text := wait.Memo
 		if rec.Notice != nil && text == "" {
 			text = rec.Notice.Run

@@ -1941,8 +1941,12 @@ func (r waitingRow) html() g.Node {
 	if r.Seen {
 		seen = g.Group{space, h.A(markup.Href(turnAddress(r.ID)), text("turn"), unseen(" ", r.ID))}
 	}
+	var chain g.Node
+	if len(r.Chain) > 0 {
+		chain = h.Ul(g.Map(r.Chain, func(line string) g.Node { return h.Li(text(oneLine(line))) }))
+	}
 	return h.Tr(
-		h.Data("waiting", r.ID), h.Data("for", r.For), h.Td(text(r.About), seen), h.Td(text(where)), h.Td(day(r.Since)), h.Td(day(r.Until)),
+		h.Data("waiting", r.ID), h.Data("for", r.For), h.Td(text(r.About), seen, chain), h.Td(text(where)), h.Td(day(r.Since)), h.Td(day(r.Until)),
 	)
 }
 

@@ -64,8 +64,9 @@ type approval struct {
 	For        *delegation `json:"for,omitempty"`       // on a card elsewhere: why this person is asked
 
 	of     *asking
-	call   *turn.Pending // until it is asked
-	stands *delegation   // by which the person of this click decides; nil: they are an approver, or may not decide
+	call   *turn.Pending     // until it is asked
+	rules  map[string]string // of those who are about to be asked
+	stands *delegation       // by which the person of this click decides; nil: they are an approver, or may not decide
 }
 
 // changed is what a person who may approve the call changed in it.
@@ -206,6 +207,17 @@ func (a *approval) Ask(ctx context.Context, t *turn.Turn, id string) (*activity.
 			return nil, turn.Stop(t.Translate(said) + turn.BeforeThat(t))
 		}
 	}
+	a.rules = map[string]string{}
+	for _, id := range people {
+		switch {
+		case slices.Contains(policy.Approvers, id):
+			a.rules[id] = byPolicy
+		case slices.Contains(found, id):
+			a.rules[id] = byFunction
+		default:
+			a.rules[id] = byList
+		}
+	}
 	a.let(people, chosen, policy.Quorum)
 	if err := message(ctx, t, a.Kind(), a.question(t, v, "")); err != nil {
 		return nil, err
@@ -223,8 +235,10 @@ func (a *approval) Ask(ctx context.Context, t *turn.Turn, id string) (*activity.
 			return nil, err
 		}
 		a.Alone = len(a.Here)+len(a.Beside) == 0
+		list := state.Of[approvals](t.Conversation)
+		list.Delegates = list.Delegates || a.Delegation && len(a.Here) > 0
 	}
-	a.note(t, t, "asked")
+	a.noteAsked(t, "asked", people, 0)
 	t.Count(Counted, "asked")
 	zerolog.Ctx(ctx).Info().Str("approval", a.ID).Str("action", a.Action).Int("elsewhere", len(a.Sent)).Msg("waits for approval")
 	return a.question(t, v, ""), nil

@@ -115,6 +115,14 @@ type approvals struct {
 	Elsewhere []asked `json:"elsewhere,omitempty"`
 	// Reminded is when people were last reminded here.
 	Reminded time.Time `json:"reminded,omitzero"`
+	// Delegates says that approvers were asked here who may let somebody else decide.
+	Delegates bool `json:"delegates,omitzero"`
+}
+
+// MayDelegate reports whether the turn's person or, in a group, somebody was asked here for an approval that they may
+// delegate, or has delegated.
+func MayDelegate(t *turn.Turn) bool {
+	return state.Peek[approvals](t.Conversation).Delegates || state.Peek[delegation](t.User).To.ID != ""
 }
 
 // Merge keeps what either side added and drops what either side removed: people may decide in two threads of a channel at
@@ -123,6 +131,7 @@ func (list *approvals) Merge(was, theirs *approvals) {
 	list.Standing = merged(list.Standing, was.Standing, theirs.Standing, func(s standing) string { return s.Hash + "\n" + s.Asker })
 	list.Decided = newest(merged(list.Decided, was.Decided, theirs.Decided, func(d decided) string { return d.ID }), maxDecided)
 	list.Elsewhere = merged(list.Elsewhere, was.Elsewhere, theirs.Elsewhere, func(a asked) string { return a.ID })
+	list.Delegates = list.Delegates || theirs.Delegates
 	if theirs.Reminded.After(list.Reminded) {
 		list.Reminded = theirs.Reminded
 	}
@@ -178,7 +187,7 @@ func keptOf(conversation *state.Scope, asker string) any {
 	list := *state.Of[approvals](conversation)
 	list.Standing = slices.DeleteFunc(slices.Clone(list.Standing), func(s standing) bool { return s.Asker != asker })
 	list.Decided = slices.DeleteFunc(slices.Clone(list.Decided), func(d decided) bool { return d.Asker != asker })
-	list.Elsewhere, list.Reminded = nil, time.Time{} // others asked these
+	list.Elsewhere, list.Reminded, list.Delegates = nil, time.Time{}, false // others asked these
 	if len(list.Standing)+len(list.Decided) == 0 {
 		return nil
 	}

@@ -6,14 +6,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/titles"
 )
 
@@ -210,5 +213,52 @@ func TestMerge(t *testing.T) {
 	ours.Merge(was, theirs)
 	if diff := gocmp.Diff(want, ours); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestEachCardOfAQuestionIsKnown, so that none keeps its buttons: one came twice after a crash, and one of them was clicked.
+func TestEachCardOfAQuestionIsKnown(t *testing.T) {
+	t.Parallel()
+	q := &question{ID: "q1", Expires: time.Now().Add(time.Hour)}
+	q.Shown("first")
+	q.Shown("again")
+	if refusal := q.Answer(view{View: titles.View{Say: new(actions.Turn).Translate}}, click{ID: "q1", Answers: true, card: "unknown"}, time.Now()); refusal != "" {
+		t.Fatal(refusal)
+	}
+	if all := append([]string{q.CardID}, q.Clicked...); !slices.Equal(all, []string{"first", "again", "unknown"}) {
+		t.Errorf("known are %q", all)
+	}
+}
+
+// TestChain says who was asked when, by which rule, and who decided.
+func TestChain(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 1, 2, 9, 0, 0, 0, time.UTC)
+	ben := activity.Account{}
+	ben.ID, ben.Name = "29:ben", "Ben"
+	a := &approval{
+		Asked: at, Expires: at.Add(time.Hour), Quorum: 2, Here: []string{"Emil"}, Sent: []sent{
+			{To: "aad-ben", Name: "Ben\n", At: at, Rule: byPolicy}, {To: "aad-carla", Name: "Carla", At: at, Rule: byDelegation, For: &delegation{By: ben}},
+		},
+		Votes:    []decision{{Approved: true, By: "Carla", For: &ben, At: at.Add(time.Minute)}},
+		Escalate: []escalation{{At: at.Add(30 * time.Minute), To: []string{"aad-board"}}},
+	}
+	raw, err := json.Marshal(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec := &turn.Record{Wait: &turn.Wait{}}
+	rec.Wait.Pauses = map[string]jsontext.Value{"approval": raw}
+	want := []string{
+		"2026-01-02 09:00:00 UTC: asked for approval until 2026-01-02 10:00:00 UTC", "who can decide in the conversation: Emil",
+		"2026-01-02 09:00:00 UTC: asked Ben\\n aad-ben (policy)", "2026-01-02 09:00:00 UTC: asked Carla aad-carla (delegation of Ben)",
+		"2026-01-02 09:01:00 UTC: approved by Carla (for Ben)", "1 of 2 approvals",
+		"2026-01-02 09:30:00 UTC: asks aad-board as well (escalation), if nobody has decided",
+	}
+	if diff := gocmp.Diff(want, Chain(rec)); diff != "" {
+		t.Error(diff)
+	}
+	if Chain(&turn.Record{}) != nil {
+		t.Error("a record that waits for nothing has a chain")
 	}
 }

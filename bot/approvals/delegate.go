@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
@@ -162,6 +163,14 @@ func Delegate(ctx context.Context, t *turn.Turn, store *state.Store) error {
 	if err := d.put(ctx, t, store); err != nil {
 		return err
 	}
+	key := "begun\n" + t.Activity.From.ID + "\n" + t.Activity.ID
+	_, err = turn.SubmitTo(ctx, t, actions.Recipient{Conversation: there}, featureName, key, func(h turn.Holder) { visits.Of(h).Begun = &d })
+	switch {
+	case errors.Is(err, state.ErrUnavailable) || ctx.Err() != nil:
+		return err
+	case err != nil: // they still may decide
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("a delegate is not told")
+	}
 	return t.Tell(ctx, d.inWords(v))
 }
 
@@ -172,6 +181,17 @@ func (d *delegation) inWords(v titles.View) string {
 	return v.Say("%s may decide your approvals in your place until %s, where the rules of an approval allow that. To end it, say %s.",
 		cmp.Or(plain(d.To.Name), v.Say("somebody")), v.Clock(d.Until), "**"+DelegateCommand+" off**")
 }
+
+// tell tells the delegate.
+func (d *delegation) tell(ctx context.Context, t *turn.Turn) error {
+	if time.Now().After(d.Until) {
+		return nil
+	}
+	v := titles.View{Say: t.Translate, Zone: t.Activity.Zone()}
+	return t.Send(ctx, t.Message(v.Say(begunForYou, cmp.Or(plain(d.By.Name), v.Say("an approver")), v.Clock(d.Until))))
+}
+
+const begunForYou texts.Text = "%s lets you decide approvals in their place until %s. I'll ask you when there is one, and the rules of an approval allow it."
 
 // noteEnd notes that what the turn's person delegated ends, if they did.
 func noteEnd(t *turn.Turn) {

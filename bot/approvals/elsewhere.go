@@ -3,7 +3,9 @@ package approvals
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,6 +45,9 @@ type sent struct {
 	Conversation string `json:"conversation"`
 	Held         bool   `json:"held,omitzero"` // until who asked in private agrees
 
+	At   time.Time `json:"at,omitzero"`
+	Rule string    `json:"rule,omitempty"` // why they are asked
+
 	For     *delegation `json:"for,omitempty"`    // by which To decides for an approver; nil: To is one
 	Instead bool        `json:"instead,omitzero"` // that approver cannot be asked
 }
@@ -65,6 +70,7 @@ type visit struct {
 	Remind   bool             `json:"remind,omitzero"`
 	Redrawn  bool             `json:"redrawn,omitzero"` // its cards were replaced, for a call that was changed
 	Again    []asked          `json:"again,omitempty"`  // what [Inbox] asks again, in the order of its messages
+	Begun    *delegation      `json:"begun,omitempty"`  // this only tells the delegate
 }
 
 var visits = turn.NewSlot[visit](featureName)
@@ -153,6 +159,83 @@ func (a *approval) consult(ctx context.Context, t *turn.Turn, w *turn.Waiting, c
 
 const whoMayDecide texts.Text = "I can't find out who may approve this, so nothing was done. Please try again later."
 
+// The rules by which people are asked.
+const (
+	byPolicy     = "policy"     // it names them
+	byFunction   = "function"   // of the policy, which found them
+	byList       = "list"       // of the bot: BOT_APPROVERS
+	byEscalation = "escalation" // nobody had decided
+	byChange     = "change"     // of the call, for which the policy was asked again
+	byDelegation = "delegation" // of an approver
+)
+
+// ruleOf is the rule by which an approver is asked.
+func (a *approval) ruleOf(id string) string { return cmp.Or(a.rules[id], byChange) }
+
+// noteAsked notes who is asked, each with the rule: these people, and those who were sent it from that one on.
+func (a *approval) noteAsked(t *turn.Turn, outcome string, people []string, from int) {
+	var all []string
+	for _, id := range people {
+		all = append(all, id+" ("+a.ruleOf(id)+")")
+	}
+	for _, s := range a.Sent[min(from, len(a.Sent)):] {
+		if s.For != nil {
+			all = append(all, s.To+" ("+byDelegation+" of "+idOf(s.For.By)+")")
+		}
+	}
+	turn.NoteFor(t, t, turn.Note{What: "approval", Outcome: outcome, Action: a.Action, Of: a.Entities, ID: a.ID, Asked: all})
+}
+
+// Chain says in lines whom the record asked when, by which rule, and what each has decided. None: it waits for no approval.
+func Chain(rec *turn.Record) (lines []string) {
+	a := &approval{}
+	if rec.Wait == nil || json.Unmarshal(rec.Wait.Pauses["approval"], a) != nil {
+		return nil
+	}
+	at := func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	say("%s: asked for approval until %s", at(a.Asked), at(a.Expires))
+	if len(a.Here)+len(a.Beside) > 0 {
+		say("who can decide in the conversation: %s", titles.Visible(strings.Join(slices.Concat(a.Here, a.Beside), ", ")))
+	}
+	for _, s := range a.Sent {
+		who := titles.Visible(strings.TrimSpace(s.Name + " " + s.To))
+		switch {
+		case s.Held && a.held():
+			say("not yet asked: %s (%s), until who asked lets them read it", who, s.Rule)
+		case s.For != nil:
+			say("%s: asked %s (%s of %s)", at(s.At), who, s.Rule, titles.Visible(s.For.By.Name))
+		default:
+			say("%s: asked %s (%s)", at(s.At), who, s.Rule)
+		}
+	}
+	if a.Changed != nil {
+		say("changed by %s", titles.Visible(a.Changed.By.Name))
+	}
+	v := view{View: titles.View{Say: new(actions.Turn).Translate, Zone: time.UTC}}
+	decisions := a.Votes
+	if a.Decision != nil && (!a.Decision.Approved || len(a.Votes) == 0) {
+		decisions = append(slices.Clone(a.Votes), *a.Decision)
+	}
+	for _, d := range decisions {
+		words := "rejected"
+		switch {
+		case d.Withdrawn:
+			words = "taken back"
+		case d.Approved:
+			words = "approved"
+		}
+		say("%s: %s by %s", at(d.At), words, d.who(v, titles.Visible))
+	}
+	if a.Decision == nil && a.Quorum > 1 {
+		say("%d of %d approvals", len(a.Votes), a.Quorum)
+	}
+	for _, e := range a.Escalate {
+		say("%s: asks %s as well (%s), if nobody has decided", at(e.At), titles.Visible(strings.Join(e.To, ", ")), byEscalation)
+	}
+	return lines
+}
+
 // enough reports whether those people and the ones to be asked later are as many as have to approve it.
 func (a *approval) enough(people []string, quorum int) bool {
 	all := slices.Clone(people)
@@ -210,7 +293,10 @@ func (a *approval) reachOne(ctx context.Context, t *turn.Turn, s sent) (ok bool,
 	if err != nil {
 		return false, a.unreachable(ctx, t, s.To, err)
 	}
-	s.Held = isPrivate(t)
+	s.Held, s.At, s.Rule = isPrivate(t), time.Now().UTC().Truncate(time.Second), byDelegation
+	if s.For == nil {
+		s.Rule = a.ruleOf(s.To)
+	}
 	if to.User != "" {
 		m, _ := turn.MemberOf(ctx, t, s.Conversation, s.To) // only for the name
 		s.Name = m.Name
@@ -399,6 +485,9 @@ func (s sent) people() int {
 // visit is the turn of a record that another conversation submitted: it shows the card, or replaces it.
 func (f *asking) visit(ctx context.Context, t *turn.Turn) error {
 	r := visits.Of(t)
+	if r.Begun != nil {
+		return r.Begun.tell(ctx, t)
+	}
 	a, v := &r.Approval, f.viewOf(t)
 	a.of, v.Asker, v.Program = f, r.Asker, programOf(t, r.Program, r.Asker)
 	list := state.Of[approvals](t.Conversation)
@@ -426,6 +515,7 @@ func (f *asking) visit(ctx context.Context, t *turn.Turn) error {
 	if time.Now().After(a.Expires) {
 		return nil
 	}
+	list.Delegates = list.Delegates || a.Delegation && a.For == nil
 	return t.Send(ctx, a.question(t, v, r.In))
 }
 
@@ -563,8 +653,12 @@ func (a *approval) goOn(ctx context.Context, t *turn.Turn) (turn.Next, error) {
 		return a.remind(ctx, t)
 	}
 	asked, here := len(a.Sent), len(a.Here)+len(a.Beside)
+	a.rules = map[string]string{}
 	further := slices.DeleteFunc(slices.Clone(a.Escalate[0].To), func(id string) bool { return slices.Contains(a.deciders(), id) })
 	a.Escalate = a.Escalate[1:]
+	for _, id := range further {
+		a.rules[id] = byEscalation
+	}
 	a.let(slices.Concat(a.deciders(), further), true, a.Quorum)
 	if _, err := a.reach(ctx, t, further); err != nil {
 		return turn.Next{}, err
@@ -572,7 +666,7 @@ func (a *approval) goOn(ctx context.Context, t *turn.Turn) (turn.Next, error) {
 	if _, err := a.ask(ctx, t, asked); err != nil {
 		return turn.Next{}, err
 	}
-	a.note(t, t, "escalated")
+	a.noteAsked(t, "escalated", further, asked)
 	t.Count(Counted, "escalated")
 	said := ""
 	if len(a.Sent) > asked {

@@ -26,7 +26,8 @@ type question struct {
 	turn.Question
 	ID      string    `json:"id,omitempty"`
 	Expires time.Time `json:"expires,omitzero"`
-	CardID  string    `json:"card,omitempty"` // id of the message that asks
+	CardID  string    `json:"card,omitempty"`    // id of the message that asks
+	Clicked []string  `json:"clicked,omitempty"` // ids of others that ask, too: such as one that was sent again after a crash
 
 	of *asking
 }
@@ -53,7 +54,17 @@ func (q *question) Failed(*turn.Turn) string {
 }
 
 // Shown notes the card.
-func (q *question) Shown(message string) { q.CardID = message }
+func (q *question) Shown(message string) {
+	q.CardID = cmp.Or(q.CardID, message)
+	q.clicked(message)
+}
+
+// clicked notes that a message asks, too.
+func (q *question) clicked(card string) {
+	if card != "" && card != q.CardID && !slices.Contains(q.Clicked, card) {
+		q.Clicked = newest(append(q.Clicked, card), maxAgain)
+	}
+}
 
 // Answered reports whether there is a reply.
 func (q *question) Answered() (activity string, ok bool) {
@@ -90,10 +101,14 @@ func (q *question) Resume(ctx context.Context, t *turn.Turn) (turn.Next, error) 
 	v := q.of.viewOf(t)
 	remember(t, q.ID, q.Late(v))
 	come := turn.Answered(t, q, &q.Question)
-	m := turn.ForPerson(t, "")
-	m.TextFormat = ""
-	m.Attachments = []activity.Attachment{q.Closed(v).Attachment()}
-	turn.Redraw(ctx, t, q.CardID, m)
+	cards := append([]string{q.CardID}, q.Clicked...)
+	slices.Sort(cards)
+	for _, id := range slices.Compact(cards) {
+		m := turn.ForPerson(t, "")
+		m.TextFormat = ""
+		m.Attachments = []activity.Attachment{q.Closed(v).Attachment()}
+		turn.Redraw(ctx, t, id, m)
+	}
 	return come, nil
 }
 
@@ -112,7 +127,8 @@ func (q *question) Answer(v view, c click, now time.Time) (refusal string) {
 			return refusal
 		}
 	}
-	q.Given, q.CardID = r, cmp.Or(c.card, q.CardID)
+	q.clicked(c.card)
+	q.Given = r
 	return ""
 }
 

@@ -47,6 +47,9 @@ type Entry struct {
 	// or, of decided, the approver in whose place that was.
 	ID   string `json:"id"`
 	Turn string `json:"turn"`
+	// Asked are the ids of those whom an approval asks, separated by commas, each with the rule in brackets: policy,
+	// function, list, escalation, change, or delegation of whom.
+	Asked string `json:"asked,omitempty"`
 
 	// User is the aadObjectId of who wrote or clicked, and Tenant theirs; "" where the channel does
 	// not prove them. Account is their id in the channel. Nobody wrote or clicked when an approval
@@ -361,6 +364,7 @@ func (a *audit) noted(t *turn.Turn, n *turn.Note) {
 	entry := Entry{
 		At: time.Now().UTC().Truncate(time.Microsecond), What: n.What, Outcome: n.Outcome, Action: n.Action, Entities: turn.Hash(n.Of), ID: n.ID,
 		Turn: n.Turn(), Account: t.Activity.From.ID, Channel: t.Activity.ChannelID, Conversation: t.Activity.Conversation.ID, By: n.By,
+		Asked: strings.Join(n.Asked, ", "),
 	}
 	entry.User, entry.Tenant = t.Proved()
 	list := entries.Of(n)

@@ -129,8 +129,9 @@ type Note struct {
 	Outcome string
 	Action  string
 	ID      string
-	Of      any    // what it is about, such as a call's entities
-	By      string // the program that asked on the person's behalf, see [actions.Request]; "": the person asked
+	Of      any      // what it is about, such as a call's entities
+	Asked   []string // who is asked, each an id with a word that says why
+	By      string   // the program that asked on the person's behalf, see [actions.Request]; "": the person asked
 
 	rec *Record
 }
