@@ -13,7 +13,6 @@ import (
 	"github.com/yuin/goldmark/text"
 
 	"github.com/planbot-go/planbot/internal/markdown"
-	"github.com/planbot-go/planbot/internal/testing/ci"
 )
 
 // TestLines: single line breaks stay ones, and code is as it was.
@@ -164,7 +163,6 @@ func TestSplit(t *testing.T) {
 // TestDrafts: what is shown early stays, wherever the text so far ends.
 func TestDrafts(t *testing.T) {
 	t.Parallel()
-	ci.NotUnderRace(t, "it computes for seconds")
 	for name, whole := range corpus() {
 		whole = whole[:min(len(whole), 400)]
 		final := markdown.Fit(whole)

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/planbot-go/planbot/internal/testing/ci"
 	"github.com/planbot-go/planbot/planner/plan"
 )
 
@@ -110,7 +109,6 @@ var hostileEnds = []string{"", `"}]}`, "\n{\"commands\":[{\"type\":\"SAY\",\"res
 // TestDecodeTakesLinearTime decodes each hostile input and counts its steps. A clock would say the
 // same on a quiet machine only; see BenchmarkHostile.
 func TestDecodeTakesLinearTime(t *testing.T) {
-	ci.NotUnderRace(t, "it decodes megabytes")
 	for name, h := range hostile {
 		for _, end := range hostileEnds {
 			text := h.start + strings.Repeat(h.part, (hostileBytes-len(h.start))/len(h.part)) + end

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/internal/testing/ci"
 	"github.com/planbot-go/planbot/planner/plan"
 )
 
@@ -118,7 +117,6 @@ func checkOneInside(t *testing.T, reg *actions.Registry, text string) {
 // TestNothingRunsInside: a plan behind what was opened, or closed badly, is none.
 func TestNothingRunsInside(t *testing.T) {
 	t.Parallel()
-	ci.NotUnderRace(t, "it decodes thousands of answers")
 	reg := xmlActions(t)
 	for _, opening := range openings {
 		for _, filler := range []string{"", "x", " x\n", "it's\n", "\n\n", `#`, "// x\n", "5\n", "```json\n", "a, b: c;\n"} {
@@ -138,7 +136,6 @@ func TestNothingRunsInside(t *testing.T) {
 // brackets whether they are inside of something.
 func TestNothingRunsInsideByACarelessReading(t *testing.T) {
 	t.Parallel()
-	ci.NotUnderRace(t, "it decodes thousands of answers")
 	pieces := [...]string{
 		`"`, `"`, "{", "}", "[", "]", "a", " ", "\n", "\n\n", ":", ",", ".", "+", "(", "-", "#", "//", "/*", "*/", `\`, "“", "”", "true", "Sure",
 		`"a":`, `"b"`, `"}`, `"}]}`, `{"a":"`, `{"response":"`, `{"response":"You wrote: "`,

@@ -17,7 +17,6 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/internal/testing/ci"
 	"github.com/planbot-go/planbot/planner/plan"
 )
 
@@ -226,7 +225,6 @@ func planGrammar(t *testing.T, reg *actions.Registry, declared bool) *jsonschema
 // every action takes its entities.
 func TestWhatFollowsTheSchemaCanRun(t *testing.T) {
 	t.Parallel()
-	ci.NotUnderRace(t, "it makes and decodes thousands of plans")
 	for seed := range uint64(60) {
 		d, open := dice{rand.New(rand.NewPCG(seed, 1))}, seed%3 == 0
 		reg := d.registry(t, open)
