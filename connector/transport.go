@@ -6,10 +6,10 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"slices"
-	"strings"
 	"syscall"
 	"time"
+
+	"github.com/planbot-go/planbot/internal/netaddr"
 )
 
 const (
@@ -69,42 +69,10 @@ func (r reach) control(_, addr string, _ syscall.RawConn) error {
 		return fmt.Errorf("%w: address %s", ErrHostNotAllowed, addr)
 	}
 	a := ap.Addr().Unmap()
-	if r == reachLoopback && !a.IsLoopback() || r == reachPublic && !publicAddress(a) {
+	if r == reachLoopback && !a.IsLoopback() || r == reachPublic && !netaddr.IsPublic(a) {
 		return fmt.Errorf("%w: the name resolves to %s", ErrHostNotAllowed, a)
 	}
 	return nil
-}
-
-// publicAddress reports whether a is on the public internet: not private, and not in one of the
-// specialRanges.
-func publicAddress(a netip.Addr) bool {
-	if nat64.Contains(a) {
-		b := a.As16()
-		a = netip.AddrFrom4([4]byte(b[12:]))
-	}
-	special := slices.ContainsFunc(specialRanges, func(p netip.Prefix) bool { return p.Contains(a) })
-	return a.IsGlobalUnicast() && !a.IsPrivate() && !special
-}
-
-var (
-	nat64 = netip.MustParsePrefix("64:ff9b::/96")
-	// specialRanges are the IANA special-purpose ranges that lead to no host on the internet or
-	// hide where they lead, and the address from which Azure serves its machines.
-	specialRanges = prefixes(
-		"0.0.0.0/8 192.0.0.0/24 192.0.2.0/24 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 240.0.0.0/4",
-		"100.64.0.0/10",            // carrier NAT, cloud metadata
-		"168.63.129.16/32",         // Azure's host
-		"192.88.99.0/24 2002::/16", // 6to4: any IPv4 address
-		"::/96",                    // old forms of embedded IPv4
-		"64:ff9b:1::/48 100::/64 2001::/23 2001:db8::/32 3fff::/20 5f00::/16 fec0::/10",
-	)
-)
-
-func prefixes(lists ...string) (all []netip.Prefix) {
-	for _, text := range strings.Fields(strings.Join(lists, " ")) {
-		all = append(all, netip.MustParsePrefix(text))
-	}
-	return all
 }
 
 func closeIdle(rt http.RoundTripper) {

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/planbot-go/planbot/internal/netaddr"
 )
 
 // ErrAddress is wrapped by the error of a dial to an address that a [Dialer] does not allow. Nothing was
@@ -70,47 +72,19 @@ func (d Dialer) CheckHost(ctx context.Context, host string) error {
 
 // allows returns an error that wraps [ErrAddress] unless the address is public or in Private.
 func (d Dialer) allows(address netip.Addr) error {
-	inner := address.WithZone("").Unmap() // no prefix contains an address with a zone
-	in := func(p netip.Prefix) bool { return p.Contains(inner) }
-	for {
-		if !inner.IsUnspecified() && !inner.IsMulticast() && slices.ContainsFunc(d.Private, in) {
+	if !address.IsValid() {
+		return fmt.Errorf("%w: %s", ErrAddress, address)
+	}
+	for _, a := range []netip.Addr{address.WithZone("").Unmap(), netaddr.Carried(address)} {
+		private := slices.ContainsFunc(d.Private, func(p netip.Prefix) bool { return p.Contains(a) })
+		if private && !a.IsUnspecified() && !a.IsMulticast() {
 			return nil
 		}
-		outer := inner
-		switch b := inner.As16(); {
-		case nat64.Contains(inner):
-			inner = netip.AddrFrom4([4]byte(b[12:]))
-		case sixToFour.Contains(inner):
-			inner = netip.AddrFrom4([4]byte(b[2:6]))
-		}
-		if inner == outer {
-			break
-		}
 	}
-	if !inner.IsValid() || inner.Is6() && !globalUnicast.Contains(inner) || slices.ContainsFunc(special, in) {
+	if !netaddr.IsPublic(address) {
 		return fmt.Errorf("%w: %s", ErrAddress, address)
 	}
 	return nil
-}
-
-var (
-	nat64         = netip.MustParsePrefix("64:ff9b::/96")
-	sixToFour     = netip.MustParsePrefix("2002::/16")
-	globalUnicast = netip.MustParsePrefix("2000::/3") // all that IANA has given out
-	// special are the IANA special-purpose ranges that lead to no host on the internet or hide where they
-	// lead, and the address at which Azure serves its machines.
-	special = prefixes(`
-		0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 168.63.129.16/32 169.254.0.0/16 172.16.0.0/12
-		192.0.0.0/24 192.0.2.0/24 192.88.99.0/24 192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24
-		224.0.0.0/4 240.0.0.0/4
-		2001::/23 2001:db8::/32 3fff::/20`)
-)
-
-func prefixes(list string) (all []netip.Prefix) {
-	for text := range strings.FieldsSeq(list) {
-		all = append(all, netip.MustParsePrefix(text))
-	}
-	return all
 }
 
 // Transport returns a transport that connects with d, for https from TLS 1.2 on. If the environment names a
