@@ -103,7 +103,7 @@ func TestHelpOfSettings(t *testing.T) {
 	for _, c := range []struct {
 		line  string
 		flags int
-	}{{"serve --help", 10}, {"turns list -h", 10}, {"turns show --help-all", 137}, {"--help-all", 137}, {"--help", 0}, {"help plan", 10}} {
+	}{{"serve --help", 10}, {"turns list -h", 10}, {"turns show --help-all", 138}, {"--help-all", 138}, {"--help", 0}, {"help plan", 10}} {
 		code, out, errs := execute(t, "", strings.Fields(c.line)...)
 		_, shown, _ := strings.Cut(out, "\nSettings, also from the environment:\n")
 		if got := strings.Count("\n"+shown, "\n      --"); code != 0 || got != c.flags {

@@ -1,10 +1,18 @@
 package app
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"image"
+	"image/jpeg"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/alicebob/miniredis/v2"
@@ -188,5 +196,51 @@ func TestADamagedDocumentEndsNothing(t *testing.T) {
 	said, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(said), "good.md") || strings.Count(string(said), "huge-xref.pdf") != 1 || !strings.Contains(string(said), "xref-stream-index.pdf") {
 		t.Errorf("%v\n%s", err, said)
+	}
+}
+
+// TestScansAreRead: with the setting the model reads a page that is a picture, at the wire, once it was told what that
+// takes; doctor and search send nothing.
+func TestScansAreRead(t *testing.T) {
+	t.Parallel()
+	var packed bytes.Buffer
+	if err := jpeg.Encode(&packed, image.NewGray(image.Rect(0, 0, 300, 400)), nil); err != nil {
+		t.Fatal(err)
+	}
+	pdf := "%PDF-1.7\n1 0 obj\n<< /Pages 2 0 R >>\nendobj\n2 0 obj\n<< /Kids [3 0 R] /MediaBox [0 0 600 800] >>\nendobj\n" +
+		"3 0 obj\n<< /Type /Page /Contents 4 0 R /Resources << /XObject << /Im 5 0 R >> >> >>\nendobj\n" +
+		"4 0 obj\n<< /Length 26 >>\nstream\n600 0 0 800 0 0 cm /Im Do \nendstream\nendobj\n" +
+		fmt.Sprintf("5 0 obj\n<< /Subtype /Image /Filter /DCTDecode /Length %d >>\nstream\n%s\nendstream\nendobj\ntrailer\n<< /Root 1 0 R >>\n", packed.Len(), packed.String())
+	dir := skillTree(t, map[string]string{"hb/scan.pdf": pdf})
+	var asked atomic.Int64
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if !strings.Contains(string(body), `"image_url"`) || !strings.Contains(string(body), "data:image/jpeg;base64,") && !strings.Contains(string(body), "data:image/png;base64,") {
+			t.Errorf("the model got %.300s", body)
+		}
+		asked.Add(1)
+		_, _ = io.WriteString(w, `{"choices": [{"message": {"role": "assistant", "content": "The warranty lasts two years."}, "finish_reason": "stop"}], "usage": {"prompt_tokens": 500, "completion_tokens": 8, "total_tokens": 508}}`)
+	}))
+	t.Cleanup(model.Close)
+	sees := []string{"--redis-url=redis://" + miniredis.RunT(t).Addr(), "--openai-base-url=" + model.URL, "--bot-model-sees=true"}
+	on := append([]string{"--bot-knowledge-pictures=5", "--bot-model-price=10,20"}, sees...)
+	hb := filepath.Join(dir, "hb")
+	for _, c := range []struct {
+		args      []string
+		with      []string
+		code      int
+		out, errs string
+		asked     int64
+	}{
+		{[]string{"knowledge", "add", hb, "--access=everyone"}, sees, 3, hb + ": 1 not taken\n", "as a scan has", 0},
+		{[]string{"knowledge", "add", hb, "--access=everyone"}, on, 0, hb + ": 1 added, 1 page read by the model\n", "the model is about to read 1 page that is a picture: about 311 tokens to it and 800 from it, which cost about 0.0191\n", 1},
+		{[]string{"knowledge", "add", hb, "--access=everyone"}, on, 0, hb + ": 1 kept\n", "", 1},
+		{[]string{"knowledge", "search", "warranty"}, on, 0, "page 1", "", 1},
+		{[]string{"knowledge", "list"}, append([]string{"--bot-knowledge-dir=" + hb, "--bot-knowledge-access=everyone"}, on[:2]...), cli.ExitUsage, "", "BOT_KNOWLEDGE_PICTURES: needs BOT_MODEL_SEES", 1},
+	} {
+		code, out, errs := execute(t, "", append(c.args, c.with...)...)
+		if code != c.code || !strings.Contains(out, c.out) || !strings.Contains(errs, c.errs) || asked.Load() != c.asked {
+			t.Errorf("%s: exit code %d, asked %d\n%s%s", c.args, code, asked.Load(), out, errs)
+		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 const (
 	// formVersion is the version of readers and chunker together. Raise it when one of them makes
 	// other chunks of the same file, so that the next Add reads all files again.
-	formVersion = 6
+	formVersion = 7
 
 	maxChunkTokens = 400
 	maxHeading     = 200 // characters of a heading in a path

@@ -13,7 +13,7 @@ type Piece struct{ Path, Text string }
 
 // Cut reads a file and cuts it into chunks of so many words.
 func Cut(ctx context.Context, name, text string, words int) (pieces []Piece, err error) {
-	r, _, err := readFile(ctx, nil, name, []byte(text))
+	r, _, err := readFile(ctx, nil, name, []byte(text), false)
 	if err != nil {
 		return nil, err
 	}
@@ -25,7 +25,7 @@ func Cut(ctx context.Context, name, text string, words int) (pieces []Piece, err
 
 // CutIn is Cut with a helper, into chunks of many words.
 func CutIn(ctx context.Context, h *Helper, name, text string) (pieces []Piece, err error) {
-	r, _, err := readFile(ctx, h, name, []byte(text))
+	r, _, err := readFile(ctx, h, name, []byte(text), false)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func (h *Helper) Within(most time.Duration) *Helper {
 
 // Stuck reports whether the reader of a file goes on by itself.
 func Stuck(ctx context.Context, name, text string) (bool, error) {
-	_, stuck, err := readFile(ctx, nil, name, []byte(text))
+	_, stuck, err := readFile(ctx, nil, name, []byte(text), false)
 	return stuck, err
 }
 

@@ -40,7 +40,7 @@ func (f Files) Read(ctx context.Context, _ string, content []byte) (text []byte,
 	if len(content) > maxFileBytes {
 		return nil, actions.ErrFileTooLarge
 	}
-	r, _, err := readFile(ctx, f.Helper, "", content) // a parser of Markdown takes very long for what is made for that
+	r, _, err := readFile(ctx, f.Helper, "", content, false) // a parser of Markdown takes very long for what is made for that
 	if why, ok := errors.AsType[refusal](err); ok {
 		return nil, fmt.Errorf("%w: it %w", why.forPerson(), why)
 	}
@@ -50,7 +50,7 @@ func (f Files) Read(ctx context.Context, _ string, content []byte) (text []byte,
 	if err != nil {
 		return nil, err
 	}
-	kept := fileText{Pages: r.pages, Left: r.left}
+	kept := fileText{Pages: r.pages, Left: r.whatLeft(len(r.scans))}
 	for _, p := range (&chunker{most: maxChunkTokens, count: countTokens}).cut(r.blocks) {
 		kept.Parts = append(kept.Parts, filePart{clean(p.path), clean(p.text)})
 	}

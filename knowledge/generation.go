@@ -47,6 +47,8 @@ type document struct {
 	Own        bool     // the document itself states its rights
 	OwnURL     bool
 	Chunks     int
+	Scans      [][32]byte // hashes of the pages that a model may read, see [Sight]
+	Unread     int        // of them
 }
 
 type chunk struct {

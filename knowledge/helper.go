@@ -93,6 +93,7 @@ var (
 type helperJob struct {
 	Name   string
 	Memory int64
+	JPEGs  bool `json:",omitempty"` // of scans are wanted
 }
 
 // helperAnswer is a child's output.
@@ -108,6 +109,8 @@ type wireRead struct {
 	Access     []string
 	Pages      int
 	Left       []string
+	Pictures   int    `json:",omitempty"`
+	Scans      []scan `json:",omitempty"`
 	Blocks     []wireBlock
 }
 
@@ -119,7 +122,7 @@ type wireBlock struct {
 }
 
 // read reads a file in a child. Its error is a [refusal], ctx's, or one of the machine's.
-func (h *Helper) read(ctx context.Context, name string, data []byte) (*read, error) {
+func (h *Helper) read(ctx context.Context, name string, data []byte, jpegs bool) (*read, error) {
 	sum := sha256.Sum256(data)
 	h.mu.Lock()
 	last, known := h.killed[sum]
@@ -148,7 +151,7 @@ func (h *Helper) read(ctx context.Context, name string, data []byte) (*read, err
 	if memory < leastMemory {
 		return nil, errors.New("read a file in a child process: the control group has no memory left for it")
 	}
-	r, err := h.run(ctx, helperJob{name, memory}, data)
+	r, err := h.run(ctx, helperJob{name, memory, jpegs}, data)
 	if why, ok := errors.AsType[refusal](err); ok && (why == tooMuchMemory || why == tooSlow || why == broke) {
 		h.mu.Lock()
 		if len(h.killed) >= maxKilled {
@@ -236,7 +239,10 @@ func answerOf(outer context.Context, cause, failed error, ended *os.ProcessState
 	if a.Refused != "" {
 		return nil, a.Refused
 	}
-	r := &read{title: a.Read.Title, url: a.Read.URL, updated: a.Read.Updated, access: a.Read.Access, pages: a.Read.Pages, left: a.Read.Left}
+	r := &read{
+		title: a.Read.Title, url: a.Read.URL, updated: a.Read.Updated, access: a.Read.Access, pages: a.Read.Pages, left: a.Read.Left,
+		pictures: a.Read.Pictures, scans: a.Read.Scans,
+	}
 	for _, b := range a.Read.Blocks {
 		r.blocks = append(r.blocks, block{kind: b.Kind, level: b.Level, head: b.Head, text: b.Text})
 	}
@@ -278,9 +284,14 @@ func ServeHelper(in io.Reader, out io.Writer) error {
 		return fmt.Errorf("read the file: %w", err)
 	}
 	answer := helperAnswer{}
-	r, _, err := readFile(context.Background(), nil, job.Name, data)
+	r, _, err := readFile(context.Background(), nil, job.Name, data, job.JPEGs)
 	if err == nil {
-		answer.Read = &wireRead{r.title, r.url, r.updated, r.access, r.pages, r.left, nil}
+		for i := range r.scans {
+			if !job.JPEGs {
+				r.scans[i].JPEG = nil
+			}
+		}
+		answer.Read = &wireRead{r.title, r.url, r.updated, r.access, r.pages, r.left, r.pictures, r.scans, nil}
 		for _, b := range r.blocks {
 			b = b.done()
 			answer.Read.Blocks = append(answer.Read.Blocks, wireBlock{b.kind, b.level, b.head, b.text})

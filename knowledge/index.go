@@ -27,6 +27,7 @@ import (
 
 	"github.com/planbot-go/planbot/internal/bm25"
 	"github.com/planbot-go/planbot/internal/lazy"
+	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -68,6 +69,8 @@ type IndexConfig struct {
 	Hybrid bool
 	// Helper reads documents that need a parser in processes of their own. nil: they are read in this one.
 	Helper *Helper
+	// Sight has a model read pages that are pictures. nil: they are counted, and not read.
+	Sight *Sight
 	// Floor is the least cosine of what vectors find. 0: 0.2.
 	Floor float64
 }
@@ -107,6 +110,9 @@ func NewIndex(cfg IndexConfig) (*Index, error) {
 	}
 	if cfg.Hybrid && cfg.Embedder == nil {
 		errs = append(errs, errors.New("Hybrid needs an Embedder"))
+	}
+	if cfg.Sight != nil && (cfg.Sight.Model == nil || cfg.Sight.MaxPages < 0) {
+		errs = append(errs, errors.New("the Sight has no Model, or MaxPages is negative"))
 	}
 	if cfg.Embedder != nil && (cfg.Embedder.Model() == "" || cfg.Embedder.Dimensions() < 1) {
 		errs = append(errs, errors.New("the Embedder has no model or no dimensions"))
@@ -445,8 +451,10 @@ type Folder struct {
 
 // Report says what [Index.Add] did.
 type Report struct {
-	Added, Changed, Removed, Kept int // documents
-	Embedded                      int // chunks that the Embedder has seen
+	Added, Changed, Removed, Kept int          // documents
+	Embedded                      int          // chunks that the Embedder has seen
+	Seen                          int          // pages that the model of the Sight has read
+	Used                          models.Usage // of that model
 	NotTaken                      []NotTaken
 	// Partly are the files that were added or changed of which something was not read, and what, as the end of
 	// a sentence: "was taken without 2 pages that are pictures".
@@ -459,10 +467,14 @@ type NotTaken struct{ File, Why string }
 // String lists the counts that are not zero: "1 changed, 1 removed, 1 kept".
 func (r Report) String() string {
 	var parts []string
+	seen := "pages read by the model"
+	if r.Seen == 1 {
+		seen = "page read by the model"
+	}
 	for _, p := range []struct {
 		n    int
 		what string
-	}{{r.Added, "added"}, {r.Changed, "changed"}, {r.Removed, "removed"}, {r.Kept, "kept"}, {len(r.Partly), "taken in part"}, {len(r.NotTaken), "not taken"}} {
+	}{{r.Added, "added"}, {r.Changed, "changed"}, {r.Removed, "removed"}, {r.Kept, "kept"}, {r.Seen, seen}, {len(r.Partly), "taken in part"}, {len(r.NotTaken), "not taken"}} {
 		if p.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
 		}
@@ -513,6 +525,9 @@ func (x *Index) add(ctx context.Context, f Folder) (Report, error) {
 	}
 	before := len(a.was)
 	if err := a.walk(ctx, files); err != nil {
+		return a.report, err
+	}
+	if err := a.readScans(ctx); err != nil {
 		return a.report, err
 	}
 	if err := x.noteNotTaken(ctx, f.Name, a.report.NotTaken); err != nil {
@@ -631,7 +646,12 @@ type adding struct {
 	now    []stored          // the documents of the next generation
 	stuck  int
 	files  int
-	report Report
+	later  []string // files whose scans the model is to read
+	unseen []scan   // that it has not read yet
+	blind  bool     // the model is of no use in this run
+
+	sightEnds time.Time
+	report    Report
 }
 
 func (a *adding) id(name string) string {
@@ -726,7 +746,7 @@ func (a *adding) take(ctx context.Context, name string) error {
 	}
 	id, hash := a.id(name), sha256.Sum256(data)
 	was, known := a.was[id]
-	if known && a.form == formVersion && was.Hash == hash {
+	if known && a.form == formVersion && was.Hash == hash && (a.cfg.Sight == nil || was.Unread == 0) {
 		a.keep(was)
 		return nil
 	}
@@ -734,7 +754,7 @@ func (a *adding) take(ctx context.Context, name string) error {
 		a.notTaken(name, "was not read, because the readers of files before it are stuck", false)
 		return nil
 	}
-	r, stuck, err := readFile(ctx, a.cfg.Helper, name, data)
+	r, stuck, err := readFile(ctx, a.cfg.Helper, name, data, false)
 	if stuck {
 		a.stuck++
 	}
@@ -746,14 +766,36 @@ func (a *adding) take(ctx context.Context, name string) error {
 	case err != nil:
 		return err
 	}
+	if a.cfg.Sight != nil && len(r.scans) > 0 {
+		a.later = append(a.later, name)
+		return a.findUnseen(ctx, r.scans)
+	}
+	return a.put(name, hash, r, len(r.scans))
+}
+
+// put adds a file to the next generation. So many of its scans were not read.
+func (a *adding) put(name string, hash [sha256.Size]byte, r *read, unread int) (err error) {
+	id := a.id(name)
+	was, known := a.was[id]
+	if known && a.form == formVersion && was.Hash == hash && was.Unread == unread {
+		a.keep(was)
+		return nil
+	}
 	pieces := (&chunker{most: a.most, count: a.count}).cut(r.blocks)
-	if len(pieces) == 0 {
+	switch {
+	case len(pieces) == 0 && unread > 0:
+		a.notTaken(name, onlyScans.Error(), false)
+		return nil
+	case len(pieces) == 0:
 		a.notTaken(name, "has no text", false)
 		return nil
 	}
 	d := document{
 		ID: id, Folder: a.folder.Name, Title: clip(r.title, maxHeading), URL: secureURL(r.url), Updated: r.updated,
-		Hash: hash, Access: a.access, Own: r.access != nil, OwnURL: r.url != "",
+		Hash: hash, Access: a.access, Own: r.access != nil, OwnURL: r.url != "", Unread: unread,
+	}
+	for _, s := range r.scans {
+		d.Scans = append(d.Scans, s.Sum)
 	}
 	if d.Own {
 		if d.Access, err = accessTokens(a.cfg.Tenant, r.access); err != nil {
@@ -763,8 +805,9 @@ func (a *adding) take(ctx context.Context, name string) error {
 	if !d.OwnURL {
 		d.URL = a.address(id)
 	}
-	if len(r.left) > 0 {
-		a.report.Partly = append(a.report.Partly, NotTaken{name, "was taken without " + strings.Join(r.left, ", ")})
+	left := r.whatLeft(unread)
+	if len(left) > 0 {
+		a.report.Partly = append(a.report.Partly, NotTaken{name, "was taken without " + strings.Join(left, ", ")})
 	}
 	chunks := make([]chunk, len(pieces))
 	for i, p := range pieces {
@@ -822,6 +865,9 @@ func (x *Index) swap(ctx context.Context, old, next *generation) (embedded int, 
 	}
 	if err != nil {
 		return 0, err
+	}
+	if failed := forgetScans(cleaning, x, old, next); failed != nil {
+		zerolog.Ctx(ctx).Warn().Err(failed).Str("index", x.cfg.Name).Msg("cannot remove the texts of pages that are gone")
 	}
 	x.loaded.Store(&loaded{next, time.Now()})
 	return embedded, nil

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"image/jpeg"
 	"io"
 	"net/http"
 	"net/mail"
@@ -48,7 +50,25 @@ type read struct {
 	access     []string // that the file itself states; nil: it states none
 	blocks     []block
 	pages      int      // 0: it has none
-	left       []string // what was not read of it, such as "2 pages that are pictures"
+	left       []string // what was not read of it, such as "2 characters whose fonts do not say what they are"
+	pictures   int      // pages that are pictures and no scans
+	scans      []scan
+}
+
+// scan is a page of a PDF that is nothing but a JPEG.
+type scan struct {
+	Page          int // from 1
+	At            int // index among the blocks where its text belongs
+	Sum           [sha256.Size]byte
+	Width, Height int
+	JPEG          []byte `json:",omitempty"`
+}
+
+// whatLeft says what was not read of it, if so many of the scans were not.
+func (r *read) whatLeft(scans int) []string {
+	all := &read{}
+	all.leave(r.pictures+scans, "page that is a picture", "pages that are pictures")
+	return append(all.left, r.left...)
 }
 
 // leave notes that so many of something were not read.
@@ -78,18 +98,19 @@ const (
 	tooSlow     = refusal("took longer than 10 seconds to read")
 	tooComplex  = refusal("is too complex to read")
 	unreadable  = refusal("is damaged: the reader of its format gave up")
+	onlyScans   = refusal("has pages and no text, as a scan has; make its text readable (OCR) first")
 )
 
 // readFile reads a file by what its bytes are. Its name counts only between kinds of text. What needs a parser
-// is read in a child process if there is a helper. Without one, a reader that does not end soon after its time
+// is read in a child process if there is a helper, which sends the JPEGs of scans if they are wanted. Without one, a reader that does not end soon after its time
 // goes on by itself: stuck is then true.
-func readFile(ctx context.Context, helper *Helper, name string, data []byte) (r *read, stuck bool, err error) {
+func readFile(ctx context.Context, helper *Helper, name string, data []byte, jpegs bool) (r *read, stuck bool, err error) {
 	reader, parses, err := readerOf(name, data)
 	switch {
 	case err != nil:
 		return nil, false, err
 	case helper != nil && parses:
-		r, err = helper.read(ctx, name, data)
+		r, err = helper.read(ctx, name, data, jpegs)
 	default:
 		r, stuck, err = readHere(ctx, reader)
 	}
@@ -917,7 +938,10 @@ func isZero(length string) bool {
 	return length != "" && strings.Trim(length, "0.pxemrt%") == ""
 }
 
-const maxPages = 500
+const (
+	maxPages = 500
+	maxJPEGs = 16 << 20 // bytes of the scans of a file; further ones are pictures
+)
 
 // readPDF reads the text of a PDF, page by page.
 func readPDF(ctx context.Context, data []byte) (*read, error) {
@@ -933,7 +957,7 @@ func readPDF(ctx context.Context, data []byte) (*read, error) {
 		return nil, refusal(fmt.Sprintf("has %d pages, %d are read at most", file.Pages(), maxPages))
 	}
 	r := &read{pages: file.Pages(), title: oneLine(file.Title())}
-	left, pictures, unknown := maxCharacters, 0, 0
+	left, jpegs, unknown := maxCharacters, maxJPEGs, 0
 	for number := range r.pages {
 		page, err := file.Page(number)
 		if errors.Is(err, pdftext.ErrTooLarge) {
@@ -947,20 +971,29 @@ func readPDF(ctx context.Context, data []byte) (*read, error) {
 		}
 		unknown += page.Unknown
 		if strings.TrimSpace(page.Text) == "" {
-			if page.Picture {
-				pictures++
+			shape, err := jpeg.DecodeConfig(bytes.NewReader(page.Scan))
+			switch {
+			case err == nil && len(page.Scan) <= jpegs:
+				jpegs -= len(page.Scan)
+				r.scans = append(r.scans, scan{number + 1, len(r.blocks), sha256.Sum256(page.Scan), shape.Width, shape.Height, page.Scan})
+			case page.Picture:
+				r.pictures++
 			}
 			continue
 		}
-		r.blocks = append(r.blocks, block{kind: heading, level: 1, text: fmt.Sprintf("page %d", number+1)})
-		for _, p := range paragraphs(page.Text) {
-			r.blocks = append(r.blocks, block{kind: paragraph, text: p})
-		}
+		r.blocks = append(r.blocks, pageBlocks(number+1, page.Text)...)
 	}
-	r.leave(pictures, "page that is a picture", "pages that are pictures")
 	r.leave(unknown, "character whose font does not say what it is", "characters whose fonts do not say what they are")
-	if len(r.blocks) == 0 {
-		return nil, refusal("has pages and no text, as a scan has; make its text readable (OCR) first")
+	if len(r.blocks) == 0 && len(r.scans) == 0 {
+		return nil, onlyScans
 	}
 	return r, nil
+}
+
+func pageBlocks(number int, text string) []block {
+	all := []block{{kind: heading, level: 1, text: fmt.Sprintf("page %d", number)}}
+	for _, p := range paragraphs(text) {
+		all = append(all, block{kind: paragraph, text: p})
+	}
+	return all
 }

@@ -56,12 +56,13 @@ func Feature(cfg Config) app.Feature {
 }
 
 type feature struct {
-	On     bool          `env:"BOT_KNOWLEDGE" help:"true: answer from the documents that bot knowledge add has put into the bot's state"`
-	Dir    string        `env:"BOT_KNOWLEDGE_DIR" else:"none" help:"folders of documents to answer from, separated as in PATH; the bot reads them at start, and again when they change"`
-	Access []string      `env:"BOT_KNOWLEDGE_ACCESS" needs:"BOT_KNOWLEDGE_DIR" else:"none, it has to be said" help:"who may read documents that do not say so themselves: everyone, nobody, or person:ID, team:ID, conversation:ID, group:NAME, comma separated"`
-	Every  time.Duration `env:"BOT_KNOWLEDGE_EVERY" default:"5m" help:"how often the bot looks for changes in these folders"`
-	Tenant string        `env:"BOT_KNOWLEDGE_TENANT" else:"MICROSOFT_APP_TENANT_ID" help:"tenant whose people may read documents"`
-	Hybrid bool          `env:"BOT_KNOWLEDGE_HYBRID" needs:"BOT_EMBEDDING_MODEL" help:"true: rank by words and by the embedding model, for texts with exact names and numbers"`
+	On       bool          `env:"BOT_KNOWLEDGE" help:"true: answer from the documents that bot knowledge add has put into the bot's state"`
+	Dir      string        `env:"BOT_KNOWLEDGE_DIR" else:"none" help:"folders of documents to answer from, separated as in PATH; the bot reads them at start, and again when they change"`
+	Access   []string      `env:"BOT_KNOWLEDGE_ACCESS" needs:"BOT_KNOWLEDGE_DIR" else:"none, it has to be said" help:"who may read documents that do not say so themselves: everyone, nobody, or person:ID, team:ID, conversation:ID, group:NAME, comma separated"`
+	Every    time.Duration `env:"BOT_KNOWLEDGE_EVERY" default:"5m" help:"how often the bot looks for changes in these folders"`
+	Tenant   string        `env:"BOT_KNOWLEDGE_TENANT" else:"MICROSOFT_APP_TENANT_ID" help:"tenant whose people may read documents"`
+	Hybrid   bool          `env:"BOT_KNOWLEDGE_HYBRID" needs:"BOT_EMBEDDING_MODEL" help:"true: rank by words and by the embedding model, for texts with exact names and numbers"`
+	Pictures int           `env:"BOT_KNOWLEDGE_PICTURES" else:"none" max:"1000" needs:"BOT_MODEL_SEES" help:"how many pages of PDFs that are pictures the model reads, at most, each time a folder is read; each page once"`
 
 	Model      string `env:"BOT_EMBEDDING_MODEL" else:"none, documents are found by their words" help:"embedding model (on Azure its deployment), so that documents are found by their meaning"`
 	Dimensions int    `env:"BOT_EMBEDDING_DIMENSIONS" default:"512" max:"4096" help:"length of its vectors"`
@@ -219,16 +220,39 @@ func (f *feature) wire(ctx context.Context, p *app.Program, cfg *bot.Config) err
 		cfg.Store = store
 		p.OnClose(func() { _ = store.Close() }) // it is forgotten
 	}
-	index, err := f.open(s, cfg.Store)
+	index, err := f.open(s, cfg.Store, func(ctx context.Context, pages, prompt, completion int) {
+		event := zerolog.Ctx(ctx).Info().Int("pages", pages).Int("promptTokens", prompt).Int("completionTokens", completion)
+		cost := costOf(s, prompt, completion)
+		if cost != "" {
+			event.Str("cost", cost)
+		}
+		event.Msg("the model is about to read pages that are pictures; tokens and cost are estimated")
+	})
 	if err != nil {
 		return app.Usage(err)
 	}
 	f.index.Store(index)
-	p.OnClose(f.keep(ctx, s, index))
+	first, err := f.open(s, cfg.Store, nil) // so that nothing waits until the model has read pages
+	if err != nil {
+		return app.Usage(err)
+	}
+	p.OnClose(f.keep(ctx, s, first, index))
 	return nil
 }
 
-func (f *feature) open(s *settings.Settings, store *state.Store) (*knowledge.Index, error) {
+// costOf is what tokens cost; "" without a price.
+func costOf(s *settings.Settings, prompt, completion int) string {
+	if s.ModelPrice == nil {
+		return ""
+	}
+	price := s.Price()
+	return fmt.Sprintf("%.4f", (float64(prompt)*price[0]+float64(completion)*price[2])/1e6)
+}
+
+// open opens the index. The model reads no pages unless before is told what it is about to read.
+func (f *feature) open(
+	s *settings.Settings, store *state.Store, before func(ctx context.Context, pages, prompt, completion int),
+) (*knowledge.Index, error) {
 	cfg := knowledge.IndexConfig{Store: store, Tenant: f.tenant(s), Hybrid: f.Hybrid, Helper: f.cfg.Helper}
 	if f.Model != "" {
 		e, err := s.Embedder()
@@ -236,6 +260,13 @@ func (f *feature) open(s *settings.Settings, store *state.Store) (*knowledge.Ind
 			return nil, err
 		}
 		cfg.Embedder = e
+	}
+	if f.Pictures > 0 && before != nil {
+		model, _, err := s.NewModel(settings.Watch{})
+		if err != nil {
+			return nil, err
+		}
+		cfg.Sight = &knowledge.Sight{Model: model, MaxPages: f.Pictures, Before: before}
 	}
 	return knowledge.NewIndex(cfg)
 }
@@ -278,16 +309,20 @@ func (f *feature) reader(s *settings.Settings, index *knowledge.Index) *reader {
 	return &reader{index: index, folders: f.folders(s), every: cmp.Or(f.Every, 5*time.Minute), said: map[string]string{}}
 }
 
-// keep reads the folders, and keeps them and the index up to date until ctx ends. done waits for that.
-func (f *feature) keep(ctx context.Context, s *settings.Settings, index *knowledge.Index) (done func()) {
+// keep reads the folders, first without what a model has to read, and keeps them and the index up to date until ctx
+// ends. done waits for that.
+func (f *feature) keep(ctx context.Context, s *settings.Settings, blind, index *knowledge.Index) (done func()) {
 	r := f.reader(s, index)
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	if len(r.folders) > 0 {
 		first := make(chan struct{})
 		running.Go(func() {
-			r.read(ctx)
+			f.reader(s, blind).read(ctx)
 			close(first)
+			if f.Pictures > 0 {
+				r.read(ctx)
+			}
 			r.readAgain(ctx)
 		})
 		patience := time.NewTimer(firstRead)
@@ -335,9 +370,10 @@ func (r *reader) read(ctx context.Context) {
 		switch {
 		case err != nil && news:
 			log.Error().Err(err).Str("folder", f.Name).Msg("cannot add the documents of a folder")
-		case err == nil && report.Added+report.Changed+report.Removed > 0:
+		case err == nil && report.Added+report.Changed+report.Removed+report.Seen > 0:
 			log.Info().Str("folder", f.Name).Int("added", report.Added).Int("changed", report.Changed).Int("removed", report.Removed).
-				Int("kept", report.Kept).Int("embedded", report.Embedded).Dur("took", time.Since(began)).Msg("read documents")
+				Int("kept", report.Kept).Int("embedded", report.Embedded).
+				Int("seen", report.Seen).Int("tokens", report.Used.Total()).Dur("took", time.Since(began)).Msg("read documents")
 		}
 		for _, n := range report.Partly {
 			log.Warn().Str("folder", f.Name).Str("file", n.File).Str("why", n.Why).Msg("a document was taken in part")
@@ -357,7 +393,7 @@ func (f *feature) examine(ctx context.Context, p *app.Program) app.Check {
 		return app.Check{}
 	}
 	const hint = "bot knowledge list shows the documents; docs/knowledge.md explains what can be read"
-	index, err := f.open(s, store)
+	index, err := f.open(s, store, nil)
 	if err != nil {
 		return app.Check{Status: "fail", Detail: err.Error(), Hint: hint}
 	}
@@ -432,7 +468,21 @@ func (f *feature) use(ctx context.Context, p *app.Program, changes bool, use fun
 	if err != nil {
 		return err
 	}
-	index, err := f.open(s, store)
+	var before func(ctx context.Context, pages, prompt, completion int)
+	if changes {
+		before = func(_ context.Context, pages, prompt, completion int) {
+			cost := costOf(s, prompt, completion)
+			if cost != "" {
+				cost = ", which cost about " + cost
+			}
+			what := "1 page that is a picture"
+			if pages > 1 {
+				what = fmt.Sprint(pages, " pages that are pictures")
+			}
+			fmt.Fprintf(p.Err(), "the model is about to read %s: about %d tokens to it and %d from it%s\n", what, prompt, completion, cost)
+		}
+	}
+	index, err := f.open(s, store, before)
 	if err != nil {
 		return err
 	}
@@ -602,10 +652,11 @@ func (c addCommand) print(p *app.Program, path string, report knowledge.Report, 
 		return cli.PrintJSON(p.Out(), struct {
 			Path                                    string `json:"path"`
 			Added, Changed, Removed, Kept, Embedded int
+			Seen, Tokens                            int
 			NotTaken, Partly                        []knowledge.NotTaken
 			Error                                   string `json:",omitempty"`
 		}{
-			path, report.Added, report.Changed, report.Removed, report.Kept, report.Embedded,
+			path, report.Added, report.Changed, report.Removed, report.Kept, report.Embedded, report.Seen, report.Used.Total(),
 			append([]knowledge.NotTaken{}, report.NotTaken...), append([]knowledge.NotTaken{}, report.Partly...), why,
 		})
 	}

@@ -19,6 +19,9 @@ type Page struct {
 	Text string
 	// Picture says that the page shows a picture.
 	Picture bool
+	// Scan is the JPEG that is all that the page shows, upright and at least half as large as the page. nil: the
+	// page shows something else.
+	Scan []byte
 	// Unknown counts the characters whose font does not say what they are.
 	Unknown int
 }
@@ -72,6 +75,8 @@ type reader struct {
 	forms      int // around here
 	spoken     []*string
 	shown      Page
+	pictures   int     // shown
+	scan       *stream // the last picture that may be a scan
 }
 
 // Pages is how many there are.
@@ -139,6 +144,10 @@ func (d *Document) Page(number int) (Page, error) {
 		return Page{}, ErrTooLarge
 	}
 	r.shown.Text = r.out.lines()
+	r.shown.Picture = r.pictures > 0
+	if r.pictures == 1 && r.scan != nil && r.shown.Unknown == 0 && strings.TrimSpace(r.shown.Text) == "" {
+		r.shown.Scan = jpegOf(d, r.scan)
+	}
 	return r.shown, nil
 }
 
@@ -185,7 +194,7 @@ func (r *reader) run(commands []byte, resources dict) {
 			break
 		}
 		if word == "BI" {
-			r.shown.Picture = true
+			r.pictures++
 			skipPicture(&l)
 		} else {
 			r.do(word, all, resources)
@@ -405,7 +414,12 @@ func (r *reader) form(o any, around dict) {
 	}
 	switch {
 	case s.dict["Subtype"] == name("Image"):
-		r.shown.Picture = true
+		r.pictures++
+		m := r.toPage
+		upright := m[0] > 0 && m[3] > 0 && math.Abs(m[1]) < m[0]/10 && math.Abs(m[2]) < m[3]/10
+		if upright && 2*m[0]*m[3] >= (r.box[2]-r.box[0])*(r.box[3]-r.box[1]) {
+			r.scan = s
+		}
 		return
 	case s.dict["Subtype"] != nil && s.dict["Subtype"] != name("Form"), r.forms >= maxForms:
 		return

@@ -18,6 +18,24 @@ func unpack(d *Document, s *stream) []byte {
 	return unfilter(d, s.dict, raw)
 }
 
+// jpegOf returns the JPEG that a picture is; nil if it is of another kind, or drawn in other colours.
+func jpegOf(d *Document, s *stream) []byte {
+	filters := listOf(d, s.dict["Filter"], s.dict["F"])
+	if len(filters) == 0 || s.dict["Decode"] != nil {
+		return nil
+	}
+	kind, _ := d.resolve(filters[len(filters)-1]).(name)
+	if kind != "DCTDecode" && kind != "DCT" {
+		return nil
+	}
+	raw := s.raw
+	if d.crypt != nil {
+		raw = d.crypt.stream(s)
+	}
+	around := dict{"Filter": filters[:len(filters)-1], "DecodeParms": listOf(d, s.dict["DecodeParms"], s.dict["DP"])}
+	return unfilter(d, around, raw)
+}
+
 // unpackPlain is unpack for what is never encrypted.
 func unpackPlain(d *Document, s *stream) []byte { return unfilter(d, s.dict, s.raw) }
 

@@ -268,3 +268,32 @@ func FuzzOpen(f *testing.F) {
 		}
 	})
 }
+
+// TestScans: a page that is one JPEG and nothing else says so, and has it.
+func TestScans(t *testing.T) {
+	t.Parallel()
+	const draw = "q 600 0 0 800 0 0 cm /Im Do Q"
+	scanned := func(commands, head, body string) string {
+		return page(commands, "/XObject << /Im 6 0 R >>", stream("/Subtype /Image "+head, body))
+	}
+	for name, tt := range map[string]struct{ data, want string }{
+		"a scan":         {scanned(draw, "/Filter /DCTDecode", "jpeg"), "jpeg"},
+		"packed":         {scanned(draw, "/Filter [/FlateDecode /DCTDecode] /DecodeParms [null null]", deflated("jpeg")), "jpeg"},
+		"in a form":      {page("/Fm Do", "/XObject << /Fm 6 0 R >>", stream("/Subtype /Form /Resources << /XObject << /Im 7 0 R >> >>", draw), stream("/Subtype /Image /Filter /DCTDecode", "jpeg")), "jpeg"},
+		"of another way": {scanned(draw, "/Filter /CCITTFaxDecode", "fax"), ""},
+		"negative":       {scanned(draw, "/Filter /DCTDecode /Decode [1 0]", "jpeg"), ""},
+		"small":          {scanned("q 90 0 0 90 9 9 cm /Im Do Q", "/Filter /DCTDecode", "jpeg"), ""},
+		"two":            {scanned(draw+" "+draw, "/Filter /DCTDecode", "jpeg"), ""},
+		"with text":      {scanned(draw+" BT /F 12 Tf 50 700 Td (Hello) Tj ET", "/Filter /DCTDecode", "jpeg"), ""},
+		"on its head":    {scanned("q -600 0 0 -800 600 800 cm /Im Do Q", "/Filter /DCTDecode", "jpeg"), ""},
+		"turned":         {strings.Replace(scanned(draw, "/Filter /DCTDecode", "jpeg"), "/Contents", "/Rotate 90 /Contents", 1), ""},
+	} {
+		d, err := pdftext.Open(t.Context(), []byte(tt.data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p, err := d.Page(0); err != nil || !p.Picture || string(p.Scan) != tt.want {
+			t.Errorf("%s: %+v %v", name, p, err)
+		}
+	}
+}
