@@ -551,7 +551,7 @@ func TestElsewhereToTheEnd(t *testing.T) {
 		}, "OK, I won't do this: Order.", 0, ""},
 		"who asked resets": {actions.Approval{Approvers: two[:1]}, nil, func(_ *testing.T, kit *bottest.Kit) {
 			kit.Personal("Mia").Say("/reset")
-		}, "I've cleared our conversation. Everything else that I keep for you is still here.", 0, "a:Mia"},
+		}, "I've cleared our conversation. Everything else that I keep for you is still here.", 0, ""},
 		"down until it expired": {actions.Approval{Approvers: two[:1], Within: 2 * time.Hour, Escalate: later}, nil, func(_ *testing.T, kit *bottest.Kit) {
 			kit.Kill(1)
 			time.Sleep(4 * time.Hour)

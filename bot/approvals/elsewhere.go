@@ -443,7 +443,15 @@ func (a *approval) Withdraw(by *activity.Activity) {
 
 // Dropped is called when the record that waited was dropped.
 func (a *approval) Dropped(ctx context.Context, t *turn.Turn, asked *activity.Activity) error {
-	return a.drop(ctx, t, asked, t.Activity.From)
+	if err := a.drop(ctx, t, asked, t.Activity.From); err != nil {
+		return err
+	}
+	if asked.Conversation.ID == t.Activity.Conversation.ID {
+		v := a.of.viewOf(t)
+		v.Asker = asked.From
+		a.redraw(ctx, t, a.Closed(v))
+	}
+	return nil
 }
 
 // plain is a name for a text in markdown: one with markup in it is shown as code.

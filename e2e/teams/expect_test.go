@@ -41,6 +41,7 @@ type expect struct {
 	LogHas         []string         `json:"log_has"`         // in the bot's log
 	StateWrites    *int             `json:"state_writes"`    // how often Redis is told of the conversation
 	Purged         *bool            `json:"purged"`          // whether the person's data was deleted
+	LiveCards      *int             `json:"live_cards"`      // that somebody could still decide with, at the end
 	PendingSignins *int             `json:"pending_signins"` // at the end
 	Quotes         any              `json:"quotes"`          // what handlers saw of quoted messages: how many, or a list
 }

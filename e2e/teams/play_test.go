@@ -314,18 +314,24 @@ func (p *played) happens(kit *bottest.Kit, v vector) {
 	}
 	p.posts = make([]*bottest.Delivery, 0, len(v.In))
 	for _, e := range v.In {
-		if e.Post != nil {
+		if e.Post != nil || e.Press != nil {
 			p.posts = append(p.posts, nil)
 		}
 	}
 	next := 0
 	for _, e := range v.In {
 		switch {
-		case e.Post != nil:
+		case e.Post != nil || e.Press != nil:
 			i := next
 			next++
 			at(e.AtMS, func() {
-				d := post(kit, p.filled(e.Post))
+				said := e.Post
+				if e.Press != nil {
+					if said = p.pressed(*e.Press, i); said == nil {
+						return
+					}
+				}
+				d := post(kit, p.filled(said))
 				p.mu.Lock()
 				defer p.mu.Unlock()
 				p.posts[i] = d
@@ -399,12 +405,18 @@ func (p *played) newBot(ctx context.Context, parts bottest.Parts, g given) (*bot
 			options = append(options, with(a.NeedsToken))
 		}
 		anything := &jsonschema.Schema{Type: "object", AdditionalProperties: &jsonschema.Schema{}}
+		if g.Approval != nil {
+			anything.Properties = map[string]*jsonschema.Schema{"amount": {Type: "number"}}
+		}
 		if _, err := actions.AddSchema(acts, a.Name, cmp.Or(a.Title, a.Name), anything, run, append(options, actions.Title(a.Title), actions.Doing(a.Title))...); err != nil {
 			return nil, err
 		}
 	}
 	acts.OnForget(p.forgotten)
 	cfg.Actions = acts
+	if g.Approval != nil {
+		cfg.Policy = p.policy(*g.Approval)
+	}
 	cfg.Stream = g.Options.Stream
 	cfg.Welcome = g.Options.Welcome
 	cfg.UploadPiece = g.Options.UploadPiece

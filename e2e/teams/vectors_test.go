@@ -48,6 +48,7 @@ type given struct {
 		TakesMS    int    `json:"takes_ms"`
 		NeedsToken string `json:"needs_token"` // of that connection
 	} `json:"actions"`
+	Approval *approval                  `json:"approval"` // that each call needs
 	Handlers map[string]handler         `json:"handlers"` // by route
 	State    map[string]json.RawMessage `json:"state"`    // what was there before
 	Hooks    struct {
@@ -62,7 +63,8 @@ type given struct {
 type event struct {
 	AtMS int `json:"at_ms"`
 
-	Post map[string]any `json:"post"`
+	Post  map[string]any `json:"post"`
+	Press *press         `json:"press"`
 
 	Restart  bool `json:"restart"`
 	BackAtMS int  `json:"back_at_ms"` // 0: at once
