@@ -19,7 +19,7 @@ export async function startPlayground(endpoint, dir) {
   const url = `http://localhost:${port()}`;
   const { config } = await call(url, 'GET', '/_internal/v1/testConfig');
   return {
-    url, bot: config.bot, user: config.currentUser,
+    url, bot: config.bot, user: config.currentUser, users: config.users,
     places: { personal: config.personalChat.id, group: config.groupChats[0].id, channel: config.teams[0].channels[0].id },
     stop: () => client.stop(3_000),
   };

@@ -24,7 +24,7 @@ export async function until(check) {
 }
 
 // start runs a program whose output goes to log, and to output() as text.
-// stop() sends SIGTERM, waits, and resolves with the exit code (null: it had to be killed).
+// stop() sends SIGTERM, waits, and resolves with the exit code (null: it had to be killed). kill() sends SIGKILL.
 export function start(file, args, { log, env, cwd }) {
   fs.mkdirSync(path.dirname(log), { recursive: true });
   let text = '';
@@ -44,5 +44,6 @@ export function start(file, args, { log, env, cwd }) {
     clearTimeout(timer);
     return code;
   };
-  return { stop, output: () => text, over: () => over };
+  const kill = () => { child.kill('SIGKILL'); return ended; };
+  return { stop, kill, output: () => text, over: () => over };
 }

@@ -7,7 +7,7 @@ import { call, Inbox, listen } from './playground.mjs';
 import { runAll } from './scenario.mjs';
 
 await runAll('api', async (client, dir) => {
-  const { url, bot, user, places } = client;
+  const { url, bot, user, users, places } = client;
   const inbox = new Inbox(bot.id);
   const frames = [];
   const ws = await listen(url, (frame) => { frames.push(frame); inbox.take(frame); });
@@ -18,6 +18,12 @@ await runAll('api', async (client, dir) => {
   const invoke = async (name, value, message) => JSON.stringify(await post('/_conversation/v1/invoke', {
     name, value, from: { id: user.id }, conversation: { id: message?.postConversationId ?? message?.conversation ?? place }, ...(message && { replyToId: message.messageId }),
   }));
+  // another sends an activity of another person: the client acts for its own one alone, but sends whatever it is given.
+  const another = async (as, message, activity) => {
+    const sample = await call(url, 'GET', `/_internal/v1/customActivities/template?conversationId=${encodeURIComponent(place)}&type=install`);
+    const { id, name, aadObjectId } = users[as - 1];
+    await post('/_internal/v1/customActivities', { ...sample, action: undefined, from: { id, name, aadObjectId }, replyToId: message.messageId, ...activity });
+  };
   return {
     mark: () => inbox.mark(),
     messages: (mark) => inbox.since(mark, place),
@@ -32,15 +38,16 @@ await runAll('api', async (client, dir) => {
       const body = { type: 'text', text: mention ? `${at} ${text}` : text, textFormat: 'plain', from: { id: user.id }, ...(mention && { mentions }) };
       return post(`/_conversation/v1/conversations/${encodeURIComponent(place)}/messages`, body);
     },
-    press(title, fill) {
+    press(title, fill, as) {
       const card = inbox.since(0).findLast((message) => message.attachments?.length && actionOf(message, title));
       if (!card) throw new Error(`no card has a button ${JSON.stringify(title)}`);
       const found = actionOf(card, title);
       const values = Object.fromEntries(found.inputs.map((input) => [input.id, fill[input.label] ?? input.value ?? '']));
       const data = { ...found.action.data, ...values };
-      if (found.action.type !== 'Action.Execute') return answerCard(card, data);
       const { type, verb } = found.action;
-      return invoke('adaptiveCard/action', { action: { type, title, verb, data } }, card);
+      const execute = type === 'Action.Execute' && { name: 'adaptiveCard/action', value: { action: { type, title, verb, data }, trigger: 'manual' } };
+      if (as) return another(as, card, execute ? { type: 'invoke', ...execute } : { type: 'message', value: data });
+      return execute ? invoke(execute.name, execute.value, card) : answerCard(card, data);
     },
     rate: (reaction, feedback) => invoke('message/submitAction', { actionName: 'feedback', actionValue: { reaction, feedback } }, last()),
     search: (value, commandId) => invoke('composeExtension/query', { commandId, parameters: [{ value }], queryOptions: { skip: 0, count: 25 } }),

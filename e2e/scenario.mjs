@@ -5,7 +5,8 @@
 // behind an @mention), press (a card's button, fill: its inputs), submit (a card's value, as a
 // reply to the bot's last message), mock (an activity of the client's menu), rate (like or dislike, with text: the
 // bot's last message), or one of the menu of message extensions: search (words, with the id of a command), action (a
-// command; fill and button: its form) or link (an address). Then:
+// command; fill and button: its form) or link (an address), or kill (the bot; another process goes on). Press is of
+// the client's own person or, with as, of another one of its people: 1 to 5, which only its server can. Then:
 //   expect      patterns; each must match some new or changed message of the bot
 //   refuse      patterns that no new message may match
 //   replies     how many new messages there must be, no more and no fewer
@@ -26,15 +27,16 @@ const quietMs = 700; // how long nothing more may come before messages are count
 const acts = {
   open: (driver, step) => driver.open(step.open),
   say: (driver, step) => driver.say(step.say, step.mention === true),
-  press: (driver, step) => driver.press(step.press, step.fill ?? {}),
+  press: (driver, step) => driver.press(step.press, step.fill ?? {}, step.as),
   submit: (driver, step) => driver.submit(step.submit),
   mock: (driver, step) => driver.mock(step.mock),
   rate: (driver, step) => driver.rate(step.rate, step.text ?? ''),
   search: (driver, step, once) => driver.search(step.search, step.command, once),
   action: (driver, step, once) => driver.action(step.action, step.fill ?? {}, step.button, once),
   link: (driver, step, once) => driver.link(step.link, once),
+  kill: (driver, step, once, bot) => bot.kill(),
 };
-const known = new Set([...Object.keys(acts), 'mention', 'fill', 'text', 'command', 'button', 'shows', 'expect', 'refuse', 'replies', 'grows', 'ai']);
+const known = new Set([...Object.keys(acts), 'mention', 'as', 'fill', 'text', 'command', 'button', 'shows', 'expect', 'refuse', 'replies', 'grows', 'ai']);
 
 // runAll drives the scenarios named on the command line, or all, prints a line a step and exits 1 when one failed.
 // open(client, dir) gives a driver: the five acts, mark(), messages(mark), shot(name) and close(). start(endpoint, dir)
@@ -87,10 +89,10 @@ async function runOne(elements, bin, dir, open, start, count) {
     client = await start(bot.endpoint, dir);
     driver = await open(client, dir);
     for (const [i, step] of steps.entries()) {
-      const title = `${i + 1} ${JSON.stringify(step.open ?? step.say ?? step.press ?? step.submit ?? step.mock ?? step.rate ?? step.search ?? step.action ?? step.link)}`;
+      const title = `${i + 1} ${JSON.stringify(step.open ?? step.say ?? step.press ?? step.submit ?? step.mock ?? step.rate ?? step.search ?? step.action ?? step.link ?? 'kill')}`;
       const began = Date.now();
       const picture = `${String(i + 1).padStart(2, '0')}-${title.replace(/[^a-z0-9]+/gi, '-').slice(0, 40)}`;
-      const fault = await runStep(driver, step, picture, model).catch((err) => String(err.message ?? err));
+      const fault = await runStep(driver, step, picture, model, bot).catch((err) => String(err.message ?? err));
       await driver.shot(picture);
       report(count, title, fault, Date.now() - began);
     }
@@ -109,7 +111,7 @@ function report(count, title, fault, ms) {
 }
 
 // runStep returns what is wrong, or '' when all is as the step says.
-async function runStep(driver, step, picture, model) {
+async function runStep(driver, step, picture, model, bot) {
   const verbs = Object.keys(step).filter((key) => acts[key]);
   const strange = Object.keys(step).find((key) => !known.has(key));
   if (verbs.length !== 1 || strange) return `a wrong step: verbs ${verbs}, unknown key ${strange}`;
@@ -121,7 +123,7 @@ async function runStep(driver, step, picture, model) {
     await until(async () => { text = await read(); return !missing(text).length; });
     return text;
   };
-  const answer = String((await acts[verbs[0]](driver, step, once)) ?? '');
+  const answer = String((await acts[verbs[0]](driver, step, once, bot)) ?? '');
   const unseen = missing(answer);
   if (unseen.length) return `nothing matches ${unseen.join(' ')} in what is shown: ${JSON.stringify(answer).slice(0, 800)}`;
   const wants = patterns(step.expect);
