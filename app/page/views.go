@@ -997,7 +997,11 @@ func planGist(steps []step) string {
 	for _, s := range steps {
 		switch s.Kind {
 		case plan.Do:
-			names = append(names, s.Action)
+			what := s.Action
+			if s.Result != "" && s.Result != "ok" {
+				what += " (" + s.Result + ")"
+			}
+			names = append(names, what)
 		case plan.Say:
 			said++
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/app/internal/turnlog"
 	"github.com/planbot-go/planbot/internal/testing/markuptest"
+	"github.com/planbot-go/planbot/planner/plan"
 )
 
 // This test is inside the package: it makes what views show without a bot that would have it.
@@ -119,5 +120,14 @@ func TestWhatWasSent(t *testing.T) {
 		if got := v.said(1, turnlog.PlanCommand{Kind: "SAY", Response: "x <b>y for $name"}); got.Result != want {
 			t.Errorf("%q is %s, want %s", sent, got.Result, want)
 		}
+	}
+}
+
+// TestPlanGist: the line of a plan says which of its actions did not do what was asked.
+func TestPlanGist(t *testing.T) {
+	t.Parallel()
+	got := planGist([]step{{Kind: plan.Do, Action: "a", Result: "ok"}, {Kind: plan.Do, Action: "b", Result: "unchanged"}, {Kind: plan.Say, Result: "sent"}})
+	if got != "a, b (unchanged), 1 message" {
+		t.Error(got)
 	}
 }
