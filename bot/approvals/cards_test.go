@@ -262,3 +262,27 @@ func TestChain(t *testing.T) {
 		t.Error("a record that waits for nothing has a chain")
 	}
 }
+
+// TestAClockThatJumps ahead of the end lets nobody decide and spends nothing; back again, the approver decides, once.
+func TestAClockThatJumps(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 2, 9, 0, 0, 0, time.UTC)
+	ben := activity.Account{}
+	ben.ID, ben.Name = "29:ben", "Ben"
+	v := view{View: titles.View{Say: new(actions.Turn).Translate, Zone: time.UTC}}
+	a := &approval{ID: "a1", Hash: "h", Approvers: []string{"29:ben"}, Asked: now, Expires: now.Add(time.Hour)}
+	approve := click{ID: "a1", by: ben, said: data{Approval: "a1", Hash: "h", Verb: verbApprove}}
+	for _, step := range []struct {
+		at   time.Time
+		want string
+	}{
+		{now.Add(1000 * time.Hour), string(tooLate)},
+		{now.Add(-1000 * time.Hour), ""},
+		{now.Add(time.Minute), "This was already decided: Approved by Ben, 2025-11-21 17:00 UTC."},
+		{now.Add(1000 * time.Hour), "This was already decided: Approved by Ben, 2025-11-21 17:00 UTC."},
+	} {
+		if said := a.Decide(v, approve, step.at); said != step.want {
+			t.Errorf("at %v: %q, want %q", step.at, said, step.want)
+		}
+	}
+}
