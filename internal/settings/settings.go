@@ -783,7 +783,6 @@ func checkURL(value, scheme string) error {
 	return nil
 }
 
-// faults are mistakes, each with its variable.
 // Keys are those of a setting, separated by commas. The error does not show them.
 func Keys(variable, text string) (keys [][]byte, err error) {
 	for one := range strings.SplitSeq(text, ",") {
@@ -799,6 +798,7 @@ func Keys(variable, text string) (keys [][]byte, err error) {
 	return keys, nil
 }
 
+// faults are mistakes, each with its variable.
 type faults []error
 
 // add adds a mistake unless it is already there.
