@@ -148,6 +148,9 @@ func (p *played) checkHandled(e expect, fault func(string, ...any)) {
 	if e.PendingSignins != nil && p.signins != *e.PendingSignins {
 		fault("pending_signins: %d, want %d", p.signins, *e.PendingSignins)
 	}
+	if e.LiveCards != nil && p.live != *e.LiveCards {
+		fault("live_cards: %d, want %d", p.live, *e.LiveCards)
+	}
 	switch want := e.Quotes.(type) {
 	case nil:
 	case []any:

@@ -64,6 +64,7 @@ type played struct {
 	quotes  []map[string]any
 	purged  bool
 	signins int               // pending at the end
+	live    int               // cards that somebody could still decide with, at the end
 	log     bytes.Buffer      // of the bot
 	redis   bytes.Buffer      // what the bot sent to it
 	tokens  map[string]string // of people who signed in, by connection and person
