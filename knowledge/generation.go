@@ -62,7 +62,8 @@ type generation struct {
 	documents []document // by ID
 	chunks    []chunk    // in the order of documents
 	words     *bm25.Index
-	vectors   []float32 // of chunks, one after another
+	vectors   []float32  // of chunks, one after another
+	scans     [][32]byte // that are in use besides those of documents; not stored
 }
 
 // embedded is what the vector of a chunk is made of.

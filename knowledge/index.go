@@ -539,7 +539,7 @@ func (x *Index) add(ctx context.Context, f Folder) (Report, error) {
 	}
 	a.report.Removed = gone
 	slices.SortFunc(a.now, func(a, b stored) int { return cmp.Compare(a.ID, b.ID) })
-	next := &generation{}
+	next := &generation{scans: a.scans}
 	for _, d := range a.now {
 		next.add(d)
 	}
@@ -650,6 +650,7 @@ type adding struct {
 	unseen []scan   // that it has not read yet
 	blind  bool     // the model is of no use in this run
 
+	scans     [][sha256.Size]byte // of files that nothing was taken of, because nobody has read them yet
 	sightEnds time.Time
 	report    Report
 }
@@ -784,6 +785,9 @@ func (a *adding) put(name string, hash [sha256.Size]byte, r *read, unread int) (
 	pieces := (&chunker{most: a.most, count: a.count}).cut(r.blocks)
 	switch {
 	case len(pieces) == 0 && unread > 0:
+		for _, s := range r.scans {
+			a.scans = append(a.scans, s.Sum)
+		}
 		a.notTaken(name, onlyScans.Error(), false)
 		return nil
 	case len(pieces) == 0:

@@ -73,6 +73,9 @@ func changeScan(ctx context.Context, x *Index, sum [sha256.Size]byte, change fun
 // forgetScans removes what is known of the scans that only the old generation has.
 func forgetScans(ctx context.Context, x *Index, old, next *generation) error {
 	has := map[[sha256.Size]byte]bool{}
+	for _, sum := range next.scans {
+		has[sum] = true
+	}
 	for _, d := range next.documents {
 		for _, sum := range d.Scans {
 			has[sum] = true

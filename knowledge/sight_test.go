@@ -129,6 +129,22 @@ func TestSight(t *testing.T) {
 	}
 }
 
+// TestSightKeepsTexts: what was read of a scan stays known if its file changes and is first added without a Sight.
+func TestSightKeepsTexts(t *testing.T) {
+	t.Parallel()
+	b, e := setup(t), &eye{answer: says}
+	blind, seeing := b.Index, b.index(knowledge.IndexConfig{Sight: e.sight(0)})
+	b.Index = seeing
+	b.add(map[string]string{"a.pdf": scanned(t, 50), "b.pdf": scanned(t, "Text"), "c.pdf": scanned(t, "More")})
+	b.Index = blind
+	b.add(map[string]string{"a.pdf": scanned(t, 50) + "\n"})
+	b.Index = seeing
+	report := b.add(nil)
+	if report.String() != "1 added, 2 kept" || len(e.asked) != 1 {
+		t.Errorf("%s %v", report, e.asked)
+	}
+}
+
 // TestSightLater: what was added before somebody turned it on is read, and of many pages as many as a run may send,
 // until all are read.
 func TestSightLater(t *testing.T) {
