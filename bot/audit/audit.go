@@ -209,7 +209,8 @@ func Export(ctx context.Context, store *state.Store, since time.Time, to io.Writ
 		if _, err := fmt.Fprintln(w, "{"+text); err != nil {
 			return err
 		}
-		if there = fits && line.Hash == end.Hash; there {
+		there = fits && line.Hash == end.Hash
+		if there {
 			return errEnd
 		}
 		return nil

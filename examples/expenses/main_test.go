@@ -56,6 +56,7 @@ func TestADelegateApprovesAfterAKill(t *testing.T) {
 		ben, dora := kit.Personal("Ben"), kit.Personal("Dora").On(2)
 		ben.Say("/delegate to aad-Dora until 2000-01-31")
 		ben.ExpectMatch("^Dora may decide your approvals in your place until 2000-01-31 ")
+		dora.ExpectMatch("^Ben lets you decide approvals in their place until 2000-01-31 ")
 		mia := claimed(kit, 420)
 		ben.ExpectCard("420")
 		dora.ExpectCard("420", "Dora decides this for Ben until 2000-01-31")
