@@ -47,7 +47,7 @@ const (
 
 // actionViews show what the bot can do, and run one action by hand.
 type actionViews struct {
-	*Page
+	*server
 	scrub *scrub.Scrubber
 	runs  kept[run]
 	slots chan struct{} // one for each run that has not returned
@@ -55,9 +55,9 @@ type actionViews struct {
 	within, grace time.Duration
 }
 
-func newActionViews(p *Page) *actionViews {
+func newActionViews(p *server) *actionViews {
 	return &actionViews{
-		Page: p, scrub: scrub.NewForSecrets(p.cfg.Secrets...), slots: make(chan struct{}, maxAtWork), within: runWithin, grace: time.Second,
+		server: p, scrub: scrub.NewForSecrets(p.cfg.Secrets...), slots: make(chan struct{}, maxAtWork), within: runWithin, grace: time.Second,
 	}
 }
 
@@ -598,7 +598,7 @@ func (v *actionViews) call(ctx context.Context, a *actions.Action, entities map[
 		return
 	}
 	ctx = v.cfg.Log.With().Str("try", done.ID).Logger().WithContext(ctx)
-	sends := &noticed{page: v.Page, of: in, outside: done.Outside}
+	sends := &noticed{page: v.server, of: in, outside: done.Outside}
 	s := &stage{store: v.of.Bot.Store(), turn: &actions.Turn{ID: done.ID, Activity: in, Text: in.Said(), Notifier: sends}}
 	s.turn.UserToken = func(ctx context.Context, connection string) (connector.UserToken, error) {
 		if v.of.UserToken == nil {
@@ -744,7 +744,7 @@ func (v *actionViews) changes(all []turnlog.Change) []turnlog.Change {
 // noticed notes which messages an action sends elsewhere or later, and sends them if it may have effects
 // outside.
 type noticed struct {
-	page    *Page
+	page    *server
 	of      *activity.Activity
 	outside bool
 

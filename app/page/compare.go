@@ -11,7 +11,7 @@ import (
 )
 
 // compared shows two turns side by side.
-type compared struct{ page *Page }
+type compared struct{ page *server }
 
 func (c compared) routes(mux *http.ServeMux) {
 	both := func(show func(w http.ResponseWriter, v compareView)) http.HandlerFunc {

@@ -28,7 +28,7 @@ const (
 )
 
 // evalViews show the saved reports of evaluations.
-type evalViews struct{ *Page }
+type evalViews struct{ *server }
 
 func (v evalViews) routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /dev/evals", func(w http.ResponseWriter, r *http.Request) { v.show(w, "/dev/evals", "Evals", v.view(r).html()) })

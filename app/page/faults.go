@@ -76,7 +76,7 @@ type crash struct {
 
 // faults are what goes wrong on purpose. It is safe for concurrent use.
 type faults struct {
-	page *Page
+	page *server
 
 	mu     sync.Mutex
 	model  fault

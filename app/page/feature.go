@@ -35,7 +35,7 @@ type own struct {
 	Page bool   `env:"BOT_PAGE" default:"true" help:"false: no page at http://127.0.0.1:3978/, which shows turns; there is one in local mode only"`
 	Keep string `env:"BOT_PAGE_KEEP" else:"chat and turns end with the process" help:"folder where the page keeps chat and turns for the next process; bot dev sets it"`
 
-	page *Page // nil: there is none
+	page *server // nil: there is none
 	cfg  bot.Config
 }
 
@@ -58,7 +58,7 @@ func (o *own) open(p *app.Program) (err error) {
 		sum.Write([]byte("the address of the page's connector"))
 		secret = hex.EncodeToString(sum.Sum(nil))
 	}
-	o.page, err = New(Config{
+	o.page, err = newServer(config{
 		Name: bot.Name, Examples: bot.Examples, Secrets: s.Secrets(), Secret: secret, Keep: o.Keep, Log: *p.Log(), Counter: bot.Counter,
 	})
 	if err != nil {
@@ -107,10 +107,10 @@ const evalsDir = "evals" // where the page looks for reports of bottest eval
 
 const scenariosDir = "scenarios" // where the page saves tests
 
-func (o *own) parts(ctx context.Context, p *app.Program) (Parts, error) {
+func (o *own) parts(ctx context.Context, p *app.Program) (parts, error) {
 	s := p.Settings()
 	where, box, scripts := agentskills.Of(p)
-	of := Parts{
+	of := parts{
 		Bot: p.Bot(), Prompt: s.Planner, Evals: evalsDir, Skills: where, Sandbox: box, Scripts: scripts,
 		Services: func() (all []*actions.Action) {
 			for _, c := range s.Connected {
@@ -126,7 +126,7 @@ func (o *own) parts(ctx context.Context, p *app.Program) (Parts, error) {
 		},
 		Policy: p.Policy(), Approvers: cmp.Or(strings.Join(s.Approvers, ", "), "who asked"),
 		Doctor:    func(ctx context.Context) ([]app.Check, error) { return p.Diagnose(ctx, "address") },
-		WhatIf:    func(ctx context.Context, c Change) (Trial, error) { return o.trial(ctx, p, c) },
+		WhatIf:    func(ctx context.Context, c variation) (trial, error) { return o.trial(ctx, p, c) },
 		Recording: record.Of(p), Scenarios: scenariosDir,
 		Dead: func(w inbox.Waiting) ([][2]string, any) {
 			known := turnview.ReadDead(w, true)
@@ -151,7 +151,7 @@ func (o *own) parts(ctx context.Context, p *app.Program) (Parts, error) {
 		of.Crash = func() { os.Exit(ExitCrashed) }
 	}
 	for _, g := range s.Given() {
-		of.Settings = append(of.Settings, Setting{Name: g.Variable, From: g.From, About: g.About, Default: g.Default, Value: g.Value, Secret: g.Secret})
+		of.Settings = append(of.Settings, setting{Name: g.Variable, From: g.From, About: g.About, Default: g.Default, Value: g.Value, Secret: g.Secret})
 	}
 	for _, c := range p.ChatCommands() {
 		of.Commands = append(of.Commands, c.Title)
@@ -232,7 +232,7 @@ func previewPrompt(ctx context.Context, s settings.Settings, turn *actions.Turn,
 }
 
 // trial makes what plans in a what-if: of the bot's settings with something changed.
-func (o *own) trial(ctx context.Context, p *app.Program, c Change) (Trial, error) {
+func (o *own) trial(ctx context.Context, p *app.Program, c variation) (trial, error) {
 	of := p.Settings()
 	model := "OPENAI_MODEL"
 	if of.AzureEndpoint != "" {
@@ -240,7 +240,7 @@ func (o *own) trial(ctx context.Context, p *app.Program, c Change) (Trial, error
 	}
 	free := of.OpenAIKey == "" && of.OpenAIBaseURL == "" && of.AzureEndpoint == ""
 	if c.Model != "" && free {
-		return Trial{}, errors.New("the bot has no model server, so it cannot ask another model: set OPENAI_API_KEY, OPENAI_BASE_URL or AZURE_OPENAI_ENDPOINT")
+		return trial{}, errors.New("the bot has no model server, so it cannot ask another model: set OPENAI_API_KEY, OPENAI_BASE_URL or AZURE_OPENAI_ENDPOINT")
 	}
 	var given []string
 	for _, one := range [][2]string{{"BOT_PROMPTS_DIR", c.Prompts}, {model, c.Model}, {"BOT_PLANNER", c.Planner}} {
@@ -250,7 +250,7 @@ func (o *own) trial(ctx context.Context, p *app.Program, c Change) (Trial, error
 	}
 	s, err := of.Against(given)
 	if err != nil {
-		return Trial{}, err
+		return trial{}, err
 	}
 	if c.Own != nil {
 		s.PromptsDir, s.Bot.Prompts = "", c.Own
@@ -266,14 +266,14 @@ func (o *own) trial(ctx context.Context, p *app.Program, c Change) (Trial, error
 	}
 	if c.Actions != nil && len(offers) < len(own) {
 		if registry, err = registry.Only(offers...); err != nil {
-			return Trial{Own: own}, err
+			return trial{Own: own}, err
 		}
 	}
 	maker, err := s.NewPlanner(ctx, registry, settings.Watch{Planner: c.Watch})
 	if err != nil {
-		return Trial{Own: own}, err
+		return trial{Own: own}, err
 	}
-	return Trial{
+	return trial{
 		Planner: maker, Actions: maker.Actions, Own: own, Policy: p.Policy(), Model: maker.AboutModel, Free: free, Price: s.Price(), Streams: o.cfg.Stream,
 	}, nil
 }

@@ -20,7 +20,7 @@ const (
 	keptEnd   = ".kept.json" // the end of the names of the files with what was kept
 	// fileEnd is that of the files that people sent: a bot may fetch one again after it was built anew.
 	fileEnd = ".file.json"
-	// BuildFault is the name of the file in [Config.Keep] that says why the last build of the bot failed.
+	// BuildFault is the name of the file in [config].Keep that says why the last build of the bot failed.
 	BuildFault = "build.txt"
 	// ExitCrashed is the exit code of a bot that crashes because somebody set that on its page.
 	ExitCrashed   = 86
@@ -30,7 +30,7 @@ const (
 // keeper leaves the chat and the turns in a folder, and takes over what other processes have left there:
 // bot dev starts a new process for each build. The last one may still write while the new one starts.
 type keeper struct {
-	page *Page
+	page *server
 	file string // of this process
 	stop func() // nil: nothing is kept
 

@@ -27,7 +27,7 @@ const (
 
 // numbers keeps the last values of the metrics. It is safe for concurrent use.
 type numbers struct {
-	page *Page
+	page *server
 	stop func() // nil: nothing reads them
 
 	mu     sync.Mutex

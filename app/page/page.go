@@ -52,8 +52,8 @@ import (
 	"github.com/planbot-go/planbot/state/inbox"
 )
 
-// Config says what the page shows. Name is required.
-type Config struct {
+// config says what the page shows. Name is required.
+type config struct {
 	Name     string   // of the bot
 	Examples []string // what people may say to it
 	Secrets  []string // that the page must never show
@@ -68,8 +68,8 @@ type Config struct {
 	Counter prompts.Counter
 }
 
-// Parts are what the views read and what they act on. A view of a nil part says that there is nothing.
-type Parts struct {
+// parts are what the views read and what they act on. A view of a nil part says that there is nothing.
+type parts struct {
 	Bot *bot.Bot
 	// Inbox has the dead letters and waiting turns. nil: nothing shows them, and Dead and Export
 	// may also be nil.
@@ -106,7 +106,7 @@ type Parts struct {
 	Scripts string
 
 	// Settings are the bot's. Doctor checks them, which takes a while and may cost a model call.
-	Settings []Setting
+	Settings []setting
 	Doctor   func(ctx context.Context) ([]app.Check, error)
 
 	// Commands are what the message box completes, such as /reset.
@@ -116,17 +116,17 @@ type Parts struct {
 
 	// WhatIf makes the planner of a what-if. Nothing that it plans runs. nil: there are no
 	// what-ifs.
-	WhatIf func(ctx context.Context, c Change) (Trial, error)
+	WhatIf func(ctx context.Context, c variation) (trial, error)
 	// Recording says what tests made from turns have to know about the bot. Scenarios is the folder
 	// where they are saved. "": they can only be downloaded.
 	Recording record.Config
 	Scenarios string
 }
 
-// Page is the page and what it shows. It is safe for concurrent use. Close ends it.
-type Page struct {
-	cfg    Config
-	of     Parts
+// server is the page and what it shows. It is safe for concurrent use. Close ends it.
+type server struct {
+	cfg    config
+	of     parts
 	secret string // in the path of the page's connector
 	token  string // that forms which do more than chat must send
 	turns  *turnlog.Log
@@ -166,12 +166,12 @@ var assetHash = sync.OnceValue(func() string {
 
 const cardLibrary = "vendored/adaptivecards-3.0.6/adaptivecards.min.js"
 
-// New makes the page of a bot, which is not served yet.
-func New(cfg Config) (*Page, error) {
+// newServer makes the page of a bot, which is not served yet.
+func newServer(cfg config) (*server, error) {
 	if cfg.Name == "" {
 		return nil, errors.New("page: no Name")
 	}
-	p := &Page{cfg: cfg, secret: cmp.Or(cfg.Secret, rand.Text()), token: rand.Text(), hub: newHub()}
+	p := &server{cfg: cfg, secret: cmp.Or(cfg.Secret, rand.Text()), token: rand.Text(), hub: newHub()}
 	p.faults, p.nums, p.keeper = &faults{page: p}, &numbers{page: p}, &keeper{page: p, taken: map[string]time.Time{}}
 	p.tabs = []tabOf{
 		{"Chat", "/dev/"},
@@ -199,17 +199,17 @@ func New(cfg Config) (*Page, error) {
 }
 
 // Turns is the log of the turns that the page shows.
-func (p *Page) Turns() *turnlog.Log { return p.turns }
+func (p *server) Turns() *turnlog.Log { return p.turns }
 
 // WatchTurn is for [bot.Feature].Event: the log sees what happens, and it triggers the faults that
 // were set.
-func (p *Page) WatchTurn(e turn.Event) {
+func (p *server) WatchTurn(e turn.Event) {
 	p.turns.WatchTurn(e)
 	p.faults.watch(e)
 }
 
 // TurnURL is the address of the view of a turn; "": the page is not served yet.
-func (p *Page) TurnURL(id string) string {
+func (p *server) TurnURL(id string) string {
 	p.chat.mu.Lock()
 	defer p.chat.mu.Unlock()
 	if p.chat.webhook == "" {
@@ -219,14 +219,14 @@ func (p *Page) TurnURL(id string) string {
 }
 
 // Model wraps the bot's model, so that the page can make it fail.
-func (p *Page) Model(m models.Model) models.Model { return faulty{m, p.faults} }
+func (p *server) Model(m models.Model) models.Model { return faulty{m, p.faults} }
 
 // HangUp ends the streams of open pages. Call it when the server shuts down, which would otherwise
 // wait for them.
-func (p *Page) HangUp() { p.hub.close() }
+func (p *server) HangUp() { p.hub.close() }
 
 // Close ends what New started.
-func (p *Page) Close() {
+func (p *server) Close() {
 	p.hub.close()
 	p.nums.close()
 	p.turns.Close()
@@ -235,7 +235,7 @@ func (p *Page) Close() {
 
 // Handler returns the handler of the page on that address, which must be a loopback address: / and
 // everything below /dev/. The bot's webhook is /api/messages at the same address. Call it once.
-func (p *Page) Handler(addr net.Addr, of Parts) (http.Handler, error) {
+func (p *server) Handler(addr net.Addr, of parts) (http.Handler, error) {
 	tcp, ok := addr.(*net.TCPAddr)
 	if !ok || !tcp.IP.IsLoopback() {
 		return nil, fmt.Errorf("page: %s is no loopback address", addr)
@@ -254,10 +254,10 @@ func (p *Page) Handler(addr net.Addr, of Parts) (http.Handler, error) {
 	p.nums.routes(mux)
 	compared{p}.routes(mux)
 	newActionViews(p).routes(mux)
-	drafts := &promptViews{Page: p, scrub: scrub.NewForSecrets(p.cfg.Secrets...), slots: make(chan struct{}, maxPreviews)}
+	drafts := &promptViews{server: p, scrub: scrub.NewForSecrets(p.cfg.Secrets...), slots: make(chan struct{}, maxPreviews)}
 	drafts.routes(mux)
 	skillViews{p}.routes(mux)
-	(&settingViews{Page: p}).routes(mux)
+	(&settingViews{server: p}).routes(mux)
 	evalViews{p}.routes(mux)
 	(&whatIf{page: p, drafts: drafts}).routes(mux)
 	mux.HandleFunc("POST /dev/turns/{id}/go-on", p.acts(goOn{p}.begin))
@@ -271,7 +271,7 @@ func (p *Page) Handler(addr net.Addr, of Parts) (http.Handler, error) {
 }
 
 // asset serves one of the page's files. Its address has the hash of all of them, so it never changes.
-func (p *Page) asset(w http.ResponseWriter, r *http.Request) {
+func (p *server) asset(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	file := "assets/" + name
 	if name == path.Base(cardLibrary) {
@@ -287,12 +287,12 @@ func (p *Page) asset(w http.ResponseWriter, r *http.Request) {
 }
 
 // show writes a view. tab is the path of the entry in the navigation that it belongs to.
-func (p *Page) show(w http.ResponseWriter, tab markup.Address, title string, content g.Node, scripts ...string) {
+func (p *server) show(w http.ResponseWriter, tab markup.Address, title string, content g.Node, scripts ...string) {
 	p.write(w, http.StatusOK, p.document(title, tab, content, scripts...))
 }
 
 // fail says why there is nothing to see: to programs that ask for a view as JSON in JSON, see jsonTwin.
-func (p *Page) fail(w http.ResponseWriter, status int, why string) {
+func (p *server) fail(w http.ResponseWriter, status int, why string) {
 	if w.Header().Get("Content-Type") == jsonType {
 		w.WriteHeader(status)
 		writeJSON(w, map[string]string{"error": why})
@@ -304,7 +304,7 @@ func (p *Page) fail(w http.ResponseWriter, status int, why string) {
 
 // acts serves what does more than chat, such as running an action. The request needs the page's token,
 // which forms send as "token" and scripts as X-Planbot-Token: it stops those who cannot read the page.
-func (p *Page) acts(h http.HandlerFunc) http.HandlerFunc {
+func (p *server) acts(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		got := cmp.Or(r.Header.Get("X-Planbot-Token"), r.PostFormValue("token"))
 		if subtle.ConstantTimeCompare([]byte(got), []byte(p.token)) != 1 {
@@ -316,7 +316,7 @@ func (p *Page) acts(h http.HandlerFunc) http.HandlerFunc {
 }
 
 // write renders all of a view before it writes any of it.
-func (p *Page) write(w http.ResponseWriter, status int, content g.Node) {
+func (p *server) write(w http.ResponseWriter, status int, content g.Node) {
 	var out bytes.Buffer
 	if err := content.Render(&out); err != nil {
 		p.cfg.Log.Error().Err(err).Msg("the page cannot show this")
@@ -352,7 +352,7 @@ func jsonTwin(h http.Handler) http.Handler {
 	})
 }
 
-func (p *Page) turnRoutes(mux *http.ServeMux) {
+func (p *server) turnRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /dev/turns", p.turnList)
 	mux.HandleFunc("GET /dev/turns.json", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, map[string]any{"version": turnlog.Version, "turns": p.turns.Turns(), "tooFast": p.turns.TooFast()})
@@ -384,7 +384,7 @@ func (p *Page) turnRoutes(mux *http.ServeMux) {
 }
 
 // filtered are the turns that match the filter of a request.
-func (p *Page) filtered(r *http.Request) []turnlog.Head {
+func (p *server) filtered(r *http.Request) []turnlog.Head {
 	want, outcome := strings.ToLower(r.URL.Query().Get("q")), r.URL.Query().Get("outcome")
 	return slices.DeleteFunc(p.turns.Turns(), func(h turnlog.Head) bool {
 		about := strings.ToLower(strings.Join([]string{h.ID, h.Person, p.placeName(h), h.Text, h.Outcome, strings.Join(h.Actions, " ")}, " "))
@@ -393,7 +393,7 @@ func (p *Page) filtered(r *http.Request) []turnlog.Head {
 }
 
 // turnList shows all turns, or those that match a filter.
-func (p *Page) turnList(w http.ResponseWriter, r *http.Request) {
+func (p *server) turnList(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	p.show(w, "/dev/turns", "Turns", p.turnsPage(turnListView{
 		Turns: p.filtered(r), TooFast: p.turns.TooFast(), Query: q.Get("q"), Outcome: q.Get("outcome"),
@@ -401,7 +401,7 @@ func (p *Page) turnList(w http.ResponseWriter, r *http.Request) {
 	}), "live.js")
 }
 
-func (p *Page) turnView(rec turnlog.Record, page bool) *turnView {
+func (p *server) turnView(rec turnlog.Record, page bool) *turnView {
 	countTokens(&rec, p.cfg.Counter)
 	v := &turnView{Record: rec, Page: page, Before: jsontext.Value(jsonText(rec.Before, "")), After: jsontext.Value(jsonText(rec.After, ""))}
 	all := p.turns.Turns()
@@ -424,7 +424,7 @@ func (p *Page) turnView(rec turnlog.Record, page bool) *turnView {
 }
 
 // connector answers as the Bot Framework connector does.
-func (p *Page) connector(mux *http.ServeMux) {
+func (p *server) connector(mux *http.ServeMux) {
 	c, at := p.chat, connectorPath+"{secret}/v3"
 	handle := func(pattern string, h http.HandlerFunc) {
 		method, path, _ := strings.Cut(pattern, " ")
@@ -490,7 +490,7 @@ func pretty(v any) string {
 	return out.String()
 }
 
-func (p *Page) chatRoutes(mux *http.ServeMux) {
+func (p *server) chatRoutes(mux *http.ServeMux) {
 	p.connector(mux)
 	mux.HandleFunc("GET /dev/{$}", p.workbench)
 	mux.HandleFunc("GET /dev/.json", p.workbenchJSON)
@@ -564,7 +564,7 @@ func (p *Page) chatRoutes(mux *http.ServeMux) {
 }
 
 // done answers a request that did something: a form leads back to the page, a script reads nothing.
-func (p *Page) done(w http.ResponseWriter, r *http.Request, err error) {
+func (p *server) done(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case err != nil && byForm(r):
 		p.fail(w, http.StatusBadRequest, "This did not work: "+err.Error()+".")
@@ -577,13 +577,13 @@ func (p *Page) done(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-func (p *Page) workbench(w http.ResponseWriter, r *http.Request) {
+func (p *server) workbench(w http.ResponseWriter, r *http.Request) {
 	p.chat.look(r.URL.Query().Get("room"))
 	p.show(w, "/dev/", "Chat", p.workbenchPage(p.workbenchView(r)), workbenchScripts...)
 }
 
 // workbenchJSON is the chat for programs: the conversations, and the messages of one.
-func (p *Page) workbenchJSON(w http.ResponseWriter, r *http.Request) {
+func (p *server) workbenchJSON(w http.ResponseWriter, r *http.Request) {
 	type about struct {
 		Key          string `json:"key"` // for the parameter room
 		Name         string `json:"name"`
@@ -610,7 +610,7 @@ func (p *Page) workbenchJSON(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, map[string]any{"version": 1, "room": v.Room.Key, "rooms": rooms, "messages": messages})
 }
 
-func (p *Page) workbenchView(r *http.Request) workbenchView {
+func (p *server) workbenchView(r *http.Request) workbenchView {
 	q := r.URL.Query()
 	_, _, last, _ := p.hub.since(0)
 	v := workbenchView{Turns: p.turns.Turns(), Last: last, Bot: p.cfg.Name, Examples: p.cfg.Examples[:min(3, len(p.cfg.Examples))], Thread: q.Get("thread")}
@@ -647,7 +647,7 @@ func (p *Page) workbenchView(r *http.Request) workbenchView {
 }
 
 // parts are the pieces of the workbench that the script loads anew when something has changed.
-func (p *Page) parts(w http.ResponseWriter, r *http.Request) {
+func (p *server) parts(w http.ResponseWriter, r *http.Request) {
 	switch part := r.PathValue("part"); part {
 	case "messages", "turns", "turn", "rooms", "alarm":
 		room := r.URL.Query().Get("room")
@@ -675,7 +675,7 @@ func (p *Page) parts(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (p *Page) shown(m message, in snapshot) shownMessage {
+func (p *server) shown(m message, in snapshot) shownMessage {
 	s := shownMessage{message: m, Name: p.cfg.Name, Room: in.Key}
 	if who, ok := in.person(m.Person); ok && m.Person != "" {
 		s.Name = who.Name

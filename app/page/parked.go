@@ -21,7 +21,7 @@ import (
 const maxParked = 200 // limits how many records one view lists
 
 // parked shows what waits, and the dead letters.
-type parked struct{ page *Page }
+type parked struct{ page *server }
 
 func (k parked) routes(mux *http.ServeMux) {
 	p := k.page

@@ -35,7 +35,7 @@ const (
 
 // promptViews show the prompt folders, and what the model would be asked with a draft.
 type promptViews struct {
-	*Page
+	*server
 	scrub    *scrub.Scrubber
 	previews kept[preview]
 	slots    chan struct{}

@@ -21,7 +21,7 @@ import (
 )
 
 // tests makes tests of turns: it shows them as a scenario, and saves it.
-type tests struct{ page *Page }
+type tests struct{ page *server }
 
 func (t tests) routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /dev/turns/save", t.show)

@@ -13,7 +13,7 @@ import (
 const doctorWithin = 30 * time.Second // limits one examination of the settings
 
 // Setting says where a setting's value comes from.
-type Setting struct {
+type setting struct {
 	Name    string `json:"name"` // of the variable
 	From    string `json:"from"` // what set it, such as a flag; "": nothing, so Default counts
 	About   string `json:"about"`
@@ -24,7 +24,7 @@ type Setting struct {
 
 // settingViews show the settings, and what the doctor says of them.
 type settingViews struct {
-	*Page
+	*server
 	busy sync.Mutex                  // held while one is made
 	last atomic.Pointer[examination] // nil: none was made
 }
@@ -39,7 +39,7 @@ type examination struct {
 
 func (v *settingViews) routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /dev/settings", func(w http.ResponseWriter, _ *http.Request) {
-		var set, unset []Setting
+		var set, unset []setting
 		for _, one := range v.of.Settings {
 			if one.From != "" {
 				set = append(set, one)
@@ -50,7 +50,7 @@ func (v *settingViews) routes(mux *http.ServeMux) {
 		v.show(w, "/dev/settings", "Settings", v.settingsPage(settingsView{set, unset, v.last.Load(), v.of.Doctor != nil}))
 	})
 	mux.HandleFunc("GET /dev/settings.json", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, map[string]any{"version": madeVersion, "settings": append([]Setting{}, v.of.Settings...), "doctor": v.last.Load()})
+		writeJSON(w, map[string]any{"version": madeVersion, "settings": append([]setting{}, v.of.Settings...), "doctor": v.last.Load()})
 	})
 	mux.HandleFunc("POST /dev/settings/doctor", v.acts(v.examine))
 }

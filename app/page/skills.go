@@ -26,7 +26,7 @@ const (
 )
 
 // skillViews show the bot's skills.
-type skillViews struct{ *Page }
+type skillViews struct{ *server }
 
 func (v skillViews) routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /dev/skills", func(w http.ResponseWriter, r *http.Request) {

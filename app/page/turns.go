@@ -264,7 +264,7 @@ type passed struct {
 
 const maxPassed = 100 // limits what one view lists
 
-func activityRoutes(p *Page, mux *http.ServeMux) {
+func activityRoutes(p *server, mux *http.ServeMux) {
 	mux.HandleFunc("GET /dev/activities", func(w http.ResponseWriter, _ *http.Request) {
 		p.show(w, "/dev/activities", "Activities", activitiesPage(activities(p)), "live.js")
 	})
@@ -274,7 +274,7 @@ func activityRoutes(p *Page, mux *http.ServeMux) {
 }
 
 // activities are the last ones, newest first.
-func activities(p *Page) []passed {
+func activities(p *server) []passed {
 	p.chat.mu.Lock()
 	all := append([]passed{}, p.chat.refused...)
 	p.chat.mu.Unlock()
@@ -308,7 +308,7 @@ func activities(p *Page) []passed {
 }
 
 // goOn goes on from a turn: it copies what the bot kept before or after it into a new conversation.
-type goOn struct{ page *Page }
+type goOn struct{ page *server }
 
 // notCopied are values that are about the old conversation and nothing else: how to reach it, and what
 // waits in it.

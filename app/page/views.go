@@ -162,10 +162,10 @@ func assetAddress(name string) markup.Address {
 }
 
 // tokenField is the page's token, which forms that do more than chat must send.
-func (p *Page) tokenField() g.Node { return sends("token", p.token) }
+func (p *server) tokenField() g.Node { return sends("token", p.token) }
 
 // document is a view with the navigation. tab is the path of the entry that is open in it.
-func (p *Page) document(title string, tab markup.Address, content g.Node, scripts ...string) g.Node {
+func (p *server) document(title string, tab markup.Address, content g.Node, scripts ...string) g.Node {
 	set := p.faults.view("", "").Words
 	return h.Doctype(h.HTML(
 		h.Lang("en"),
@@ -212,7 +212,7 @@ func (p *Page) document(title string, tab markup.Address, content g.Node, script
 }
 
 // alarm says which faults are set, and why a build failed.
-func (p *Page) alarm() g.Node {
+func (p *server) alarm() g.Node {
 	var all g.Group
 	if why := p.keeper.buildFault(); why != "" {
 		all = append(all,
@@ -287,7 +287,7 @@ func helpPage() g.Node {
 }
 
 // faultsPage is the view with the faults that can be set.
-func (p *Page) faultsPage(v faultsView) g.Node {
+func (p *server) faultsPage(v faultsView) g.Node {
 	return body(
 		h.H1(text("Faults")),
 		h.P(text("Make something go wrong on purpose, and see what the bot does. Each fault lasts for a number of calls.")),
@@ -296,7 +296,7 @@ func (p *Page) faultsPage(v faultsView) g.Node {
 	)
 }
 
-func (p *Page) faultForms(v faultsView) g.Node {
+func (p *server) faultForms(v faultsView) g.Node {
 	form := func(of, name, about, unit string, choices []choice) g.Node {
 		return h.Form(
 			h.Class("row"), h.Method("post"), markup.Action("/dev/faults"),
@@ -324,7 +324,7 @@ func (p *Page) faultForms(v faultsView) g.Node {
 var workbenchScripts = []string{"live.js", "chat.js", "adaptivecards.min.js"}
 
 // workbenchPage is the chat beside the turns.
-func (p *Page) workbenchPage(v workbenchView) g.Node {
+func (p *server) workbenchPage(v workbenchView) g.Node {
 	open := ""
 	if v.Turn != nil {
 		open = v.Turn.ID
@@ -354,7 +354,7 @@ func (p *Page) workbenchPage(v workbenchView) g.Node {
 	)
 }
 
-func (p *Page) openTurns(v workbenchView) g.Node {
+func (p *server) openTurns(v workbenchView) g.Node {
 	return g.Group{h.H2(text("Turns")), p.turnRows(v.Turns, "No turn yet.")}
 }
 
@@ -612,7 +612,7 @@ type turnListView struct {
 	Outcomes []string
 }
 
-func (p *Page) turnsPage(v turnListView) g.Node {
+func (p *server) turnsPage(v turnListView) g.Node {
 	return body(
 		h.H1(text("Turns")),
 		h.Form(
@@ -633,7 +633,7 @@ func (p *Page) turnsPage(v turnListView) g.Node {
 }
 
 // turnRows is a table of turns, or says that there are none.
-func (p *Page) turnRows(turns []turnlog.Head, none string) g.Node {
+func (p *server) turnRows(turns []turnlog.Head, none string) g.Node {
 	rows := h.Tr(h.Data("key", "none"), h.Td(h.ColSpan("9"), text(none)))
 	if len(turns) > 0 {
 		rows = g.Map(turns, p.turnRow)
@@ -648,7 +648,7 @@ func (p *Page) turnRows(turns []turnlog.Head, none string) g.Node {
 	)
 }
 
-func (p *Page) turnRow(t turnlog.Head) g.Node {
+func (p *server) turnRow(t turnlog.Head) g.Node {
 	mended := t.Outcome == turnlog.OK && strings.HasPrefix(t.Problem, turnlog.NoPlan) // why is on the turn's page
 	tokens := ""
 	if t.TokensIn > 0 {
@@ -681,14 +681,14 @@ func (p *Page) turnRow(t turnlog.Head) g.Node {
 }
 
 // placeName is the name of the conversation of a turn, or else what kind it is.
-func (p *Page) placeName(t turnlog.Head) string {
+func (p *server) placeName(t turnlog.Head) string {
 	return cmp.Or(p.chat.nameOf(t.Conversation), "a "+placeOf(t.Kind))
 }
 
 // placeOf is the kind of a conversation, for people.
 func placeOf(kind string) string { return either(kind == "groupChat", "group chat", kind) }
 
-func (p *Page) turnPage(v *turnView) g.Node {
+func (p *server) turnPage(v *turnView) g.Node {
 	return h.Main(
 		h.ID("main"), h.Class("page"), h.Data("last", "0"),
 		h.Section(h.Class("one"), h.Aria("label", "Turn"), h.ID("turn"), h.Data("open", v.ID), markup.On("data-page", true), p.turnBody(v)),
@@ -696,14 +696,14 @@ func (p *Page) turnPage(v *turnView) g.Node {
 }
 
 // openTurn is the turn beside the chat. nil: none is open.
-func (p *Page) openTurn(v *turnView) g.Node {
+func (p *server) openTurn(v *turnView) g.Node {
 	if v == nil {
 		return g.Group{h.H2(text("Turn")), para("dim", text("Choose a turn to see everything about it."))}
 	}
 	return p.turnBody(v)
 }
 
-func (p *Page) turnBody(v *turnView) g.Node {
+func (p *server) turnBody(v *turnView) g.Node {
 	steps := v.steps()
 	return g.Group{
 		v.head(),
@@ -775,7 +775,7 @@ func (v *turnView) head() g.Node {
 }
 
 // turnLinks are what can be done with a turn, and what went wrong in it.
-func (p *Page) turnLinks(v *turnView) g.Node {
+func (p *server) turnLinks(v *turnView) g.Node {
 	all := g.Group{h.Form(
 		h.Class("row"), h.Method("post"), markup.Action(turnAddress(v.ID, "go-on")), p.tokenField(),
 		g.If(len(v.Received.Activity) > 0, g.Group{
@@ -1154,7 +1154,7 @@ func (v compareView) html() g.Node {
 }
 
 // savePage is the form that makes a test of turns.
-func (p *Page) savePage(v testView) g.Node {
+func (p *server) savePage(v testView) g.Node {
 	turns := g.Map(v.IDs, func(id string) g.Node { return sends("turn", id) })
 	return body(
 		h.H1(text("Save as test")),
@@ -1201,7 +1201,7 @@ func (p *Page) savePage(v testView) g.Node {
 }
 
 // whatIfPage is the form of a what-if, and what came of it.
-func (p *Page) whatIfPage(v whatIfView) g.Node {
+func (p *server) whatIfPage(v whatIfView) g.Node {
 	id := v.Record.ID
 	asJSON := turnAddress(id, "what-if.json")
 	result := g.Group{}
@@ -1225,7 +1225,7 @@ func (p *Page) whatIfPage(v whatIfView) g.Node {
 	)
 }
 
-func (p *Page) whatIfForm(v whatIfView) g.Node {
+func (p *server) whatIfForm(v whatIfView) g.Node {
 	input := func(id, name, title, value string) g.Node {
 		return h.P(
 			h.Label(h.For(id), text(title)),
@@ -1410,7 +1410,7 @@ func actionsPage(all []actionShown) g.Node {
 	)
 }
 
-func (p *Page) actionPage(v actionView) g.Node {
+func (p *server) actionPage(v actionView) g.Node {
 	facts := g.Group{fact("calls", text(v.Calls)), fact("failed", text(v.Failed))}
 	if v.Calls > 0 {
 		facts = append(facts, fact("mean time", text(took(v.MeanNS))))
@@ -1462,7 +1462,7 @@ func (v actionView) destroys() bool {
 	return slices.ContainsFunc(v.Effects, func(e effect) bool { return e.Name == "Destructive" })
 }
 
-func (p *Page) actionForm(v actionView) g.Node {
+func (p *server) actionForm(v actionView) g.Node {
 	return h.Form(
 		h.Class("form"), h.Method("post"), markup.Action(actionAddress(v.Name)), markup.On("novalidate", true),
 		p.tokenField(), sends("throw", "asked"),
@@ -1617,7 +1617,7 @@ func promptsPage(folders []folder, fault string) g.Node {
 	)
 }
 
-func (p *Page) promptPage(v promptView) g.Node {
+func (p *server) promptPage(v promptView) g.Node {
 	var made g.Node
 	if v.Preview != nil {
 		made = v.Preview.html()
@@ -1766,12 +1766,12 @@ func skillFaults(all []faultShown) g.Node {
 
 // settingsView is what the view of settings shows.
 type settingsView struct {
-	Set, Unset []Setting
+	Set, Unset []setting
 	Doctor     *examination // nil: there was none
 	CanExamine bool
 }
 
-func (p *Page) settingsPage(v settingsView) g.Node {
+func (p *server) settingsPage(v settingsView) g.Node {
 	examine := g.Group{para("dim", text("Nothing here can examine the settings."))}
 	if v.CanExamine {
 		examine = g.Group{
@@ -1816,11 +1816,11 @@ func (e *examination) html() g.Node {
 	}
 }
 
-func settingsTable(name string, rows []Setting) g.Node {
+func settingsTable(name string, rows []setting) g.Node {
 	if len(rows) == 0 {
 		return para("dim", text("None."))
 	}
-	return wide(name, []string{"Setting", "Value", "Set by", "What it does", "If it is not set"}, g.Map(rows, func(s Setting) g.Node {
+	return wide(name, []string{"Setting", "Value", "Set by", "What it does", "If it is not set"}, g.Map(rows, func(s setting) g.Node {
 		by := dim("nothing")
 		if s.From != "" {
 			by = h.Strong(text(oneLine(s.From)))
@@ -1869,7 +1869,7 @@ func (t tile) html() g.Node {
 	)
 }
 
-func (p *Page) parkedPage(v parkedView) g.Node {
+func (p *server) parkedPage(v parkedView) g.Node {
 	dead := line("There are no dead letters.")
 	if len(v.Dead) > 0 {
 		rows := g.Map(v.Dead, func(d deadRow) g.Node {
@@ -1899,7 +1899,7 @@ func parkedAddress(id string, below ...string) markup.Address {
 }
 
 // letters is a form that retries or drops dead letters: those of the list, and those that are ticked in it.
-func (p *Page) letters(turns []deadRow, reason string, content ...g.Node) g.Node {
+func (p *server) letters(turns []deadRow, reason string, content ...g.Node) g.Node {
 	return h.Form(
 		h.Method("post"), markup.Action("/dev/parked"), p.tokenField(), g.Map(turns, func(d deadRow) g.Node { return sends("turn", d.ID) }),
 		g.Group(content),
@@ -1911,7 +1911,7 @@ func (p *Page) letters(turns []deadRow, reason string, content ...g.Node) g.Node
 }
 
 // lostPage is a dead letter, as far as the state of the bot knows it.
-func (p *Page) lostPage(d deadRow) g.Node {
+func (p *server) lostPage(d deadRow) g.Node {
 	return body(
 		h.P(link("/dev/parked", "All parked turns")),
 		h.H1(text("Turn ", d.ID)),
@@ -1954,7 +1954,7 @@ func (r waitingRow) html() g.Node {
 	)
 }
 
-func (p *Page) dropPage(v dropView) g.Node {
+func (p *server) dropPage(v dropView) g.Node {
 	return body(
 		h.H1(text("Drop ", count(len(v.Turns), "turn"), "?")),
 		h.P(text("The bot forgets them for good. Nobody gets an answer.")),

@@ -27,8 +27,8 @@ import (
 	"github.com/planbot-go/planbot/prompts"
 )
 
-// Change says what a what-if changes about the bot. "" and nil: no change.
-type Change struct {
+// variation is what a what-if changes about the bot. "" and nil: no change.
+type variation struct {
 	Prompts string   // a folder of prompts
 	Model   string   // its name on the bot's model server
 	Planner string   // sequence, sequential or tools
@@ -37,8 +37,8 @@ type Change struct {
 	Watch   func(planner.Event)
 }
 
-// Trial plans in a what-if. It calls no action.
-type Trial struct {
+// trial plans in a what-if. It calls no action.
+type trial struct {
 	Planner interface {
 		Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, error)
 		Messages(ctx context.Context, turn *actions.Turn) ([]models.Message, error)
@@ -47,7 +47,7 @@ type Trial struct {
 	Policy  actions.Policy
 	Model   string     // in words
 	Free    bool       // the model costs nothing
-	Own     []string   // the actions that Change.Actions may leave out
+	Own     []string   // the actions that variation.Actions may leave out
 	Price   [3]float64 // per million tokens: prompt, cached, answer; zero: not known
 	Streams bool       // the bot shows answers in personal chats while the model writes them
 }
@@ -62,7 +62,7 @@ const (
 // whatIf plans again on what a turn found, with something changed, and runs nothing. It is safe for
 // concurrent use.
 type whatIf struct {
-	page    *Page
+	page    *server
 	drafts  *promptViews
 	results kept[*result] // by number
 
@@ -205,7 +205,7 @@ func (w *whatIf) show(rw http.ResponseWriter, r *http.Request, rec turnlog.Recor
 		}
 	}
 	if v.own == nil { // nothing can plan with these changes: it is asked of the bot as it is
-		if trial, err := w.page.of.WhatIf(r.Context(), Change{}); err == nil {
+		if trial, err := w.page.of.WhatIf(r.Context(), variation{}); err == nil {
 			v.own = trial.Own
 		}
 	}
@@ -231,18 +231,18 @@ func sentence(err error) string {
 }
 
 // trial makes what plans with these changes.
-func (w *whatIf) trial(ctx context.Context, c changes, watch func(planner.Event)) (Trial, error) {
-	with := Change{Prompts: c.Prompts, Model: c.Model, Planner: c.Planner, Actions: c.Actions, Watch: watch}
+func (w *whatIf) trial(ctx context.Context, c changes, watch func(planner.Event)) (trial, error) {
+	with := variation{Prompts: c.Prompts, Model: c.Model, Planner: c.Planner, Actions: c.Actions, Watch: watch}
 	if c.Draft != "" {
 		made, ok := w.drafts.previews.get(c.Draft)
 		f, known := w.drafts.find(made.Prompt)
 		if !ok || !known {
-			return Trial{}, errors.New("the page does not keep that draft any more")
+			return trial{}, errors.New("the page does not keep that draft any more")
 		}
 		file, _ := f.text()
 		var err error
 		if with.Own, err = w.drafts.with(f.Name, file, made.text); err != nil {
-			return Trial{}, err
+			return trial{}, err
 		}
 	}
 	return w.page.of.WhatIf(ctx, with)
@@ -292,7 +292,7 @@ func (c *changes) turn(rec turnlog.Record, id string) (*actions.Turn, error) {
 }
 
 // costOf says what one run may cost.
-func costOf(ctx context.Context, counter prompts.Counter, trial Trial, rec turnlog.Record, c changes) (cost, error) {
+func costOf(ctx context.Context, counter prompts.Counter, trial trial, rec turnlog.Record, c changes) (cost, error) {
 	t, err := c.turn(rec, "cost")
 	if err != nil {
 		return cost{}, err
@@ -386,7 +386,7 @@ func (w *whatIf) run(rw http.ResponseWriter, r *http.Request) {
 }
 
 // plan plans once. The error says that the changes cannot be used.
-func (w *whatIf) plan(ctx context.Context, trial Trial, log *turnlog.Log, rec turnlog.Record, c changes, id string, of cost) (trialRun, error) {
+func (w *whatIf) plan(ctx context.Context, trial trial, log *turnlog.Log, rec turnlog.Record, c changes, id string, of cost) (trialRun, error) {
 	t, err := c.turn(rec, id)
 	if err != nil {
 		return trialRun{}, err

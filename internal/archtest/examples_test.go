@@ -20,7 +20,6 @@ var withoutExample = map[string]string{
 	"actions/memory.Forget":          insideOfBot,
 	"app/audit.Feature":              ofFull,
 	"app/memory.Feature":             ofFull,
-	"app/page.New":                   "its Feature calls it",
 	"app/agentskills.Feature":        ofFull,
 	"app/agentskills.Of":             "app/page calls it",
 	"app/metrics.Feature":            ofFull,
