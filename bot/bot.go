@@ -88,6 +88,8 @@ type Caller interface {
 type Metrics interface {
 	Feature() (Feature, error)             // counts turns
 	Queues(stats func() inbox.Stats) error // shows what waits
+	// Approvals shows how many approvals wait. waiting asks the store, and is safe for concurrent use.
+	Approvals(waiting func(context.Context) (int, error)) error
 }
 
 // Skills is what a bot needs from Agent Skills besides their actions.
@@ -498,7 +500,10 @@ func New(cfg Config) (*Bot, error) {
 	}
 	b.engine = engine
 	if cfg.Metrics != nil {
-		if err := cfg.Metrics.Queues(engine.Stats); err != nil {
+		err := errors.Join(cfg.Metrics.Queues(engine.Stats), cfg.Metrics.Approvals(func(ctx context.Context) (int, error) {
+			return approvals.Waiting(ctx, cfg.Store)
+		}))
+		if err != nil {
 			return nil, fmt.Errorf("bot: %w", err)
 		}
 	}

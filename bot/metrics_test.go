@@ -16,6 +16,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/metrics"
+	"github.com/planbot-go/planbot/bottest"
 )
 
 func TestMetrics(t *testing.T) {
@@ -44,6 +45,7 @@ func TestMetrics(t *testing.T) {
 			"planbot_plan_refusals_total unknown_action": 3, "planbot_plan_refusals_total truncated": 1,
 			"planbot_actions_total bad failed": 1, "planbot_action_seconds bad": 1, "planbot_replies_total ok": 2,
 			"planbot_queue_wait_seconds": 2, "planbot_takeovers_total": 0, "planbot_leases_lost_total": 0, "planbot_reply_seconds": 2,
+			"planbot_approvals_waiting": 0,
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s\nhave %v", diff, slices.Sorted(maps.Keys(got)))
@@ -73,14 +75,71 @@ func TestAnActionThatIsCutOffIsCounted(t *testing.T) {
 }
 
 // gather returns the metrics by their names and labels; of histograms, how much they saw.
+// TestApprovalsAreMeasured: how many wait, and how long each took, by the rule by which who decided was asked.
+func TestApprovalsAreMeasured(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	config, _ := laptops(actions.Approval{
+		Approvers: []string{"aad-Ben"}, Within: 48 * time.Hour, Escalate: []actions.Escalation{{After: 24 * time.Hour, To: []string{"aad-Carla"}}},
+	})
+	policy := config.Change
+	config.Change = func(c *bot.Config) {
+		policy(c)
+		c.Metrics = metrics.To(registry)
+	}
+	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+		mia, ben, carla := kit.Personal("Mia"), kit.Personal("Ben"), kit.Personal("Carla")
+		kit.Model.Says(orderTwo, orderTwo, orderTwo)
+		waits := func(want float64) {
+			t.Helper()
+			if got := gather(t, registry)["planbot_approvals_waiting"]; got != want {
+				t.Errorf("%v wait, want %v", got, want)
+			}
+		}
+		for range 3 {
+			mia.Say("order two laptops")
+			mia.ExpectCard("May I ask Ben, and later others, to approve this?").Press("Send")
+			ben.ExpectCard("Approve")
+		}
+		waits(3)
+		ben.Approve()
+		mia.Expect("They are on their way.")
+		waits(2)
+		time.Sleep(25 * time.Hour)
+		for range 2 {
+			mia.Expect("Nobody has decided yet, so I've also asked Carla.")
+		}
+		carla.ExpectCard("Approve")
+		carla.ExpectCard("Approve").Press("Reject")
+		mia.Expect("OK, I won't do this: Order.")
+		waits(1)
+		time.Sleep(25 * time.Hour)
+		waits(0)
+		took := map[string]float64{}
+		for name, n := range gather(t, registry) {
+			if rule, ok := strings.CutPrefix(name, "planbot_approval_seconds "); ok {
+				took[rule] = n
+			}
+		}
+		if diff := cmp.Diff(map[string]float64{"policy": 1, "escalation": 1, "nobody": 1}, took); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 func (b *bundle) gather(registry *prometheus.Registry) map[string]float64 {
-	b.Helper()
+	return gather(b.T, registry)
+}
+
+// gather is what a collection reads, by name and labels: of a histogram the number of samples.
+func gather(t *testing.T, registry *prometheus.Registry) map[string]float64 {
+	t.Helper()
 	got := map[string]float64{}
 	families, err := registry.Gather()
-	b.must(err)
+	must(t, err)
 	for _, family := range families {
 		for _, m := range family.Metric {
-			value := m.GetCounter().GetValue()
+			value := m.GetCounter().GetValue() + m.GetGauge().GetValue()
 			if family.GetType() == dto.MetricType_HISTOGRAM {
 				value = float64(m.GetHistogram().GetSampleCount())
 			}

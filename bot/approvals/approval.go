@@ -34,6 +34,7 @@ type approval struct {
 	Hash      string         `json:"hash"`               // of the call
 	Reason    string         `json:"reason,omitempty"`
 	Approvers []string       `json:"approvers,omitempty"` // ids; none: the person who asked
+	Rule      string         `json:"rule,omitempty"`      // by which they are asked; "": not known
 	Standing  bool           `json:"standing,omitzero"`   // may be approved for good
 	Self      bool           `json:"self,omitzero"`       // who asked counts, too
 	Asked     time.Time      `json:"asked,omitzero"`
@@ -239,6 +240,10 @@ func (a *approval) Ask(ctx context.Context, t *turn.Turn, id string) (*activity.
 		list.Delegates = list.Delegates || a.Delegation && len(a.Here) > 0
 	}
 	a.noteAsked(t, "asked", people, 0)
+	if len(people) > 0 {
+		a.Rule = a.ruleOf(people[0])
+	}
+	a.listWaiting(ctx, true)
 	t.Count(Counted, "asked")
 	zerolog.Ctx(ctx).Info().Str("approval", a.ID).Str("action", a.Action).Int("elsewhere", len(a.Sent)).Msg("waits for approval")
 	return a.question(t, v, ""), nil
@@ -272,6 +277,7 @@ func (a *approval) Resume(ctx context.Context, t *turn.Turn) (come turn.Next, er
 		return come, err
 	}
 	remember(t, a.ID, a.Late(v))
+	turn.CountTook(t, DecidedAfter, a.decidedBy(), time.Since(a.Asked))
 	switch {
 	case d == nil:
 		t.Count(Counted, "expired")

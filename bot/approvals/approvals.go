@@ -27,6 +27,9 @@ const (
 	// Counted is what is counted: approvals asked, standing, sent, agreed, escalated, approved, rejected or expired, see [turn.Counted].
 	// Agreed is an approval that is not enough yet, and sent that who asked in private lets others read it.
 	Counted = "approvals"
+	// DecidedAfter is counted for each approval that is over, with the time since it was asked: by the rule by which who decided
+	// was asked, as [Chain] names them, or requester or nobody.
+	DecidedAfter = "approvals_decided"
 	// maxWaiting limits the approvals, and the questions, that one conversation waits for.
 	maxWaiting = 16
 	// maxStanding limits the approvals for good, and maxDecided the decisions remembered for late

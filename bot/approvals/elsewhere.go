@@ -172,6 +172,61 @@ const (
 // ruleOf is the rule by which an approver is asked.
 func (a *approval) ruleOf(id string) string { return cmp.Or(a.rules[id], byChange) }
 
+// decidedBy is the rule by which who decided was asked.
+func (a *approval) decidedBy() string {
+	d := a.Decision
+	switch {
+	case d == nil:
+		return "nobody"
+	case d.Withdrawn, len(a.deciders()) == 0:
+		return "requester"
+	case d.For != nil:
+		return byDelegation
+	}
+	for _, s := range a.Sent {
+		if s.For == nil && (s.To == d.ID || s.To == d.User || s.Name != "" && s.Name == d.By) {
+			return s.Rule
+		}
+	}
+	return cmp.Or(a.Rule, byPolicy)
+}
+
+// waitingSet has a member for each approval that waits, in all conversations: when it expires, and its id.
+func waitingSet() state.Key { return state.BotKey().Under("approvals", "waiting") }
+
+// listWaiting keeps the set for [Waiting]. That may fail: a member counts until it expires.
+func (a *approval) listWaiting(ctx context.Context, waits bool) {
+	list := a.of.store.Leave
+	if waits {
+		list = a.of.store.Join
+	}
+	err := list(ctx, waitingSet(), fmt.Sprint(a.Expires.Unix(), " ", a.ID))
+	if err != nil {
+		zerolog.Ctx(ctx).Debug().Err(err).Str("approval", a.ID).Msg("the number of waiting approvals is not exact")
+	}
+}
+
+// Waiting counts the approvals that wait in all conversations. A crash may make it too large, until those expire.
+func Waiting(ctx context.Context, store *state.Store) (n int, err error) {
+	var over []string
+	err = store.Members(ctx, waitingSet(), func(members []string) error {
+		for _, member := range members {
+			expires, _, _ := strings.Cut(member, " ")
+			at, err := strconv.ParseInt(expires, 10, 64)
+			if err != nil || time.Now().After(time.Unix(at, 0).Add(afterExpiry)) {
+				over = append(over, member)
+			} else {
+				n++
+			}
+		}
+		return nil
+	})
+	for _, member := range over {
+		err = cmp.Or(err, store.Leave(ctx, waitingSet(), member))
+	}
+	return n, err
+}
+
 // noteAsked notes who is asked, each with the rule: these people, and those who were sent it from that one on.
 func (a *approval) noteAsked(t *turn.Turn, outcome string, people []string, from int) {
 	var all []string
@@ -408,6 +463,7 @@ func (a *approval) elsewhere() {
 
 // close says in all chats elsewhere how it ended.
 func (a *approval) close(ctx context.Context, t *turn.Turn, of *activity.Activity) error {
+	a.listWaiting(ctx, false)
 	for _, s := range a.Sent {
 		if s.Held {
 			continue
@@ -746,7 +802,9 @@ func (a *approval) tellChanged(ctx context.Context, t *turn.Turn) (turn.Next, er
 // askHeld asks others now that who asked agrees. Their time begins now.
 func (a *approval) askHeld(ctx context.Context, t *turn.Turn) (turn.Next, error) {
 	later := time.Since(a.Asked).Truncate(time.Second)
+	a.listWaiting(ctx, false)
 	a.Asked, a.Expires = a.Asked.Add(later), a.Expires.Add(later)
+	a.listWaiting(ctx, true)
 	a.Remind = a.of.reminderAfter(a.Asked.Add(noReminder), t.Activity.Zone())
 	for i := range a.Escalate {
 		a.Escalate[i].At = a.Escalate[i].At.Add(later)

@@ -2,8 +2,11 @@
 package metrics
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"math"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -23,7 +26,14 @@ type metrics struct {
 	plans, repairs *prometheus.CounterVec
 	actions        *prometheus.CounterVec
 	actionTime     *prometheus.HistogramVec
+	approvals      *prometheus.HistogramVec
 }
+
+// decisions are the histogram buckets for what waits until people decide: a minute to a week.
+var decisions = []float64{60, 300, 900, 3600, 4 * 3600, 8 * 3600, 24 * 3600, 48 * 3600, 7 * 24 * 3600}
+
+// askWithin limits how long a collection waits for the store.
+const askWithin = 2 * time.Second
 
 // waits are the histogram buckets for what people wait for.
 var waits = []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
@@ -72,8 +82,13 @@ func (r Registry) Feature() (turn.Feature, error) {
 		plans:      counters("plans_total", "Plans that ran: plan, salvaged (from prose) or prose (no plan).", "form"),
 		repairs:    counters("plan_repairs_total", "Repairs that a plan needed to be read.", "code"),
 		actions:    counters("actions_total", "Calls of actions: ok, failed or cut_off.", "action", "outcome"),
+		approvals: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: ours, Name: "approval_seconds", Buckets: decisions,
+			Help: "How long approvals waited, by the rule by which who decided was asked: policy, function, list, escalation, change, delegation, requester, or nobody (expired).",
+		}, []string{"rule"}),
 		actionTime: times("action_seconds", "How long calls of actions took.", "action"),
 	}
+	register(m.approvals)
 	if err := errors.Join(faults...); err != nil {
 		return turn.Feature{}, fmt.Errorf("metrics: %w", err)
 	}
@@ -87,6 +102,25 @@ func (r Registry) Queues(stats func() inbox.Stats) error {
 	}, func() float64 { return float64(stats().Waiting) })), r.to.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Namespace: ours, Name: "takeovers_total", Help: "Turns that this replica took over from a lost one.",
 	}, func() float64 { return float64(stats().Takeovers) })))
+	if err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
+	return nil
+}
+
+// Approvals registers how many approvals wait, which is asked at each collection; NaN: the store gave no answer.
+func (r Registry) Approvals(waiting func(context.Context) (int, error)) error {
+	err := r.to.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: ours, Name: "approvals_waiting", Help: "Approvals that wait. Each replica shows those of all replicas.",
+	}, func() float64 {
+		ctx, cancel := context.WithTimeout(context.Background(), askWithin)
+		defer cancel()
+		n, err := waiting(ctx)
+		if err != nil {
+			return math.NaN()
+		}
+		return float64(n)
+	}))
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
@@ -112,8 +146,11 @@ func (m *metrics) count(c turn.Counted) {
 	if times := m.times[c.What]; times != nil && timed {
 		times.Observe(c.Took.Seconds())
 	}
-	if c.What == turn.CountLeasesLost {
+	switch c.What {
+	case turn.CountLeasesLost:
 		m.leasesLost.Inc()
+	case approvals.DecidedAfter:
+		m.approvals.WithLabelValues(c.How).Observe(c.Took.Seconds())
 	}
 }
 

@@ -1314,6 +1314,11 @@ func ForgetDuplicate(ctx context.Context, t *Turn, duplicate string) error {
 // Count is [Engine.Count] for the turn.
 func (t *Turn) Count(what, how string) { t.engine.Count(t.ID, what, how) }
 
+// CountTook is [Turn.Count] of something that took a while.
+func CountTook(t *Turn, what, how string, took time.Duration) {
+	t.engine.countFor(t.ID, what, how, took)
+}
+
 // step tells the features that a part of the turn begins. end tells them that it ended.
 func (t *Turn) step(ctx context.Context, name string) (within context.Context, end func(error)) {
 	end = func(error) {}
