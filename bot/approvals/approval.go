@@ -243,7 +243,7 @@ func (a *approval) Ask(ctx context.Context, t *turn.Turn, id string) (*activity.
 	if len(people) > 0 {
 		a.Rule = a.ruleOf(people[0])
 	}
-	a.listWaiting(ctx, true)
+	*asks.Of(t) = a.member()
 	t.Count(Counted, "asked")
 	zerolog.Ctx(ctx).Info().Str("approval", a.ID).Str("action", a.Action).Int("elsewhere", len(a.Sent)).Msg("waits for approval")
 	return a.question(t, v, ""), nil

@@ -63,6 +63,7 @@ func New(store *state.Store, all *actions.Registry, approvers []string, within t
 		Name:   featureName,
 		Ready:  f.ready,
 		Left:   shown,
+		Ended:  f.list,
 		Handle: f.visit,
 		Forget: func(ctx context.Context, t *turn.Turn) error {
 			noteEnd(t)

@@ -194,19 +194,36 @@ func (a *approval) decidedBy() string {
 // waitingSet has a member for each approval that waits, in all conversations: when it expires, and its id.
 func waitingSet() state.Key { return state.BotKey().Under("approvals", "waiting") }
 
-// listWaiting keeps the set for [Waiting]. That may fail: a member counts until it expires.
-func (a *approval) listWaiting(ctx context.Context, waits bool) {
-	list := a.of.store.Leave
-	if waits {
-		list = a.of.store.Join
+// asks is the member for what a turn has asked, until it waits for that.
+var asks = turn.NewLocal[string]()
+
+func (a *approval) member() string { return fmt.Sprint(a.Expires.Unix(), " ", a.ID) }
+
+// list puts what a turn asked into the set, once it waits.
+func (f *asking) list(ctx context.Context, t *turn.Turn, e turn.Ended) {
+	if e.Outcome != "waiting" {
+		return
 	}
-	err := list(ctx, waitingSet(), fmt.Sprint(a.Expires.Unix(), " ", a.ID))
+	member := asks.Of(t)
+	if *member == "" {
+		return
+	}
+	f.noteFailure(ctx, f.store.Join(ctx, waitingSet(), *member))
+	*member = ""
+}
+
+// unlist takes what is over out of the set.
+func (a *approval) unlist(ctx context.Context) {
+	a.of.noteFailure(ctx, a.of.store.Leave(ctx, waitingSet(), a.member()))
+}
+
+func (*asking) noteFailure(ctx context.Context, err error) {
 	if err != nil {
-		zerolog.Ctx(ctx).Debug().Err(err).Str("approval", a.ID).Msg("the number of waiting approvals is not exact")
+		zerolog.Ctx(ctx).Debug().Err(err).Msg("the number of waiting approvals is not exact")
 	}
 }
 
-// Waiting counts the approvals that wait in all conversations. A crash may make it too large, until those expire.
+// Waiting counts the approvals that wait in all conversations. After a crash one may be missing, or count until it expires.
 func Waiting(ctx context.Context, store *state.Store) (n int, err error) {
 	var over []string
 	err = store.Members(ctx, waitingSet(), func(members []string) error {
@@ -463,7 +480,7 @@ func (a *approval) elsewhere() {
 
 // close says in all chats elsewhere how it ended.
 func (a *approval) close(ctx context.Context, t *turn.Turn, of *activity.Activity) error {
-	a.listWaiting(ctx, false)
+	a.unlist(ctx)
 	for _, s := range a.Sent {
 		if s.Held {
 			continue
@@ -802,9 +819,9 @@ func (a *approval) tellChanged(ctx context.Context, t *turn.Turn) (turn.Next, er
 // askHeld asks others now that who asked agrees. Their time begins now.
 func (a *approval) askHeld(ctx context.Context, t *turn.Turn) (turn.Next, error) {
 	later := time.Since(a.Asked).Truncate(time.Second)
-	a.listWaiting(ctx, false)
+	a.unlist(ctx)
 	a.Asked, a.Expires = a.Asked.Add(later), a.Expires.Add(later)
-	a.listWaiting(ctx, true)
+	*asks.Of(t) = a.member()
 	a.Remind = a.of.reminderAfter(a.Asked.Add(noReminder), t.Activity.Zone())
 	for i := range a.Escalate {
 		a.Escalate[i].At = a.Escalate[i].At.Add(later)
