@@ -353,6 +353,7 @@ func corpus() (texts []string) {
 // TestReplay finds what a build would do otherwise, and only that.
 func TestReplay(t *testing.T) {
 	t.Parallel()
+	ci.NotUnderRace(t, "it plays 200 turns for each of fifty changes")
 	model := obedient(t, nil)
 	dir := recordTurns(t, newWarehouse().bot(), model, false, corpus()...)
 	replay := func(t *testing.T, change func(*warehouse), args ...string) (code int, out string) {

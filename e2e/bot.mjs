@@ -4,11 +4,12 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { freePort, here, patience, start, until } from './process.mjs';
 
-// botBinary is BOT_BIN, or cmd/bot built from this checkout; or else the program in another folder of it. Each is built once.
+// botBinary is BOT_BIN, or cmd/bot built from this checkout; or else the program in another folder of it. Each is built once, in a
+// place of this process's own: others may run beside it.
 const built = new Map();
 export function botBinary(program = 'cmd/bot') {
   if (process.env.BOT_BIN && program === 'cmd/bot') return Promise.resolve(path.resolve(process.env.BOT_BIN));
-  const bin = path.join(here, 'out', program.replaceAll('/', '-'));
+  const bin = path.join(here, 'out', `${program.replaceAll('/', '-')}-${process.pid}`);
   if (!built.has(program)) built.set(program, promisify(execFile)('go', ['build', '-o', bin, `./${program}`], { cwd: path.dirname(here) }).then(() => bin));
   return built.get(program);
 }

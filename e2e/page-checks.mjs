@@ -49,6 +49,42 @@ async function scripted(dir, answers, check) {
 }
 
 export const pageChecks = {
+  'three people decide in their own chats, with a kill between two approvals': async (_, dir) => {
+    const kept = path.join(dir, 'page');
+    fs.mkdirSync(kept, { recursive: true });
+    const [otto, ada] = ['a42d7b90-15e3-4f6a-8d2c-7e90b3c5f102', 'c9e05d38-62fb-4a17-b38e-10d4f6a8c203']; // ids of people of the page
+    const bot = await startBot(await botBinary('examples/expenses'), dir, { EXPENSES_BOARD: `${otto} ${ada}`, EXPENSES_MANAGERS: otto, BOT_DATA_DIR: path.join(dir, 'data'), BOT_PAGE_KEEP: kept });
+    const chat = (room) => `${bot.endpoint.replace('/api/messages', '')}/dev/?room=${room}`;
+    const { browser, page } = await openPage();
+    const messages = page.getByRole('log', { name: 'Messages' });
+    const approve = messages.getByRole('button', { name: 'Approve', exact: true });
+    const reads = async (room, text) => {
+      await page.goto(chat(room));
+      await messages.filter({ hasText: text }).waitFor();
+    };
+    try {
+      await page.goto(chat('mia'));
+      await page.getByRole('textbox', { name: 'Message' }).fill('claim 620 for the trade fair');
+      await page.keyboard.press('Enter');
+      await messages.getByRole('button', { name: 'Send', exact: true }).click();
+      await reads('otto', 'It needs 2 approvals.');
+      await approve.click();
+      await reads('mia', 'Otto Oduya approved this. It needs 2 approvals.');
+      await bot.kill();
+      await reads('ada', 'It needs 2 approvals.');
+      await approve.click();
+      await reads('mia', '620.00 for the trade fair will be paid');
+      await page.screenshot({ path: path.join(dir, 'paid.png') });
+      for (const room of ['mia', 'otto', 'ada']) {
+        await reads(room, 'Approved by Otto Oduya, Ada Lund');
+        if (await approve.count()) return `a card of ${room} still asks`;
+      }
+      return '';
+    } finally {
+      await browser.close();
+      await bot.stop();
+    }
+  },
   'a bot that ends is told in every tab': async (_, dir) => {
     const bot = await startBot(await botBinary(), dir);
     const chat = `${bot.endpoint.replace('/api/messages', '')}/dev/`;
