@@ -20,19 +20,6 @@ import (
 	"github.com/planbot-go/planbot/knowledge"
 )
 
-// helper is a helper whose program is this test's binary, or another command.
-func helper(t *testing.T, command ...string) *knowledge.Helper {
-	t.Helper()
-	if len(command) == 0 {
-		command = []string{os.Args[0], asHelper}
-	}
-	h, err := knowledge.NewHelper(knowledge.HelperConfig{Command: command, MemoryBytes: 256 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return h
-}
-
 // TestHelperReadsAsHere: a child finds what is found in the process.
 func TestHelperReadsAsHere(t *testing.T) {
 	t.Parallel()

@@ -461,8 +461,11 @@ func (a *approval) send(ctx context.Context, t *turn.Turn, of *activity.Activity
 		m, _ := turn.MemberOf(ctx, t, of.Conversation.BaseID(), asker.ID)
 		asker.Name = m.Name
 	}
-	_, err := turn.SubmitTo(ctx, t, actions.Recipient{Conversation: s.Conversation}, featureName, key, func(h turn.Holder) {
-		copied := *a
+	copied, err := a.copied()
+	if err != nil {
+		return err
+	}
+	_, err = turn.SubmitTo(ctx, t, actions.Recipient{Conversation: s.Conversation}, featureName, key, func(h turn.Holder) {
 		copied.elsewhere()
 		copied.For = s.For
 		*visits.Of(h) = visit{
@@ -471,6 +474,17 @@ func (a *approval) send(ctx context.Context, t *turn.Turn, of *activity.Activity
 		}
 	})
 	return err
+}
+
+// copied shares nothing with the approval: its turn may run at once, beside the one that goes on with the approval.
+func (a *approval) copied() (approval, error) {
+	other := approval{}
+	raw, err := json.Marshal(a)
+	if err == nil {
+		err = json.Unmarshal(raw, &other)
+	}
+	other.of = a.of
+	return other, err
 }
 
 // elsewhere takes away what is only for the conversation of the turn.

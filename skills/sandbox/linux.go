@@ -767,6 +767,9 @@ func copySelf(dir string) error {
 		return fmt.Errorf("open this program: %w", err)
 	}
 	defer from.Close() //nolint:errcheck // it was only read from
+	// A child that another goroutine starts just now would keep the file open for writing, so that nobody could run it.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	to, err := os.Create(filepath.Join(dir, childName))
 	if err != nil {
 		return err
