@@ -755,16 +755,8 @@ func (a *adding) take(ctx context.Context, name string) error {
 		a.notTaken(name, "was not read, because the readers of files before it are stuck", false)
 		return nil
 	}
-	r, stuck, err := readFile(ctx, a.cfg.Helper, name, data, false)
-	if stuck {
-		a.stuck++
-	}
-	var why refusal
-	switch {
-	case errors.As(err, &why):
-		a.notTaken(name, why.Error(), false)
-		return nil
-	case err != nil:
+	r, err := a.read(ctx, name, data, false)
+	if r == nil {
 		return err
 	}
 	if a.cfg.Sight != nil && len(r.scans) > 0 {
@@ -772,6 +764,23 @@ func (a *adding) take(ctx context.Context, name string) error {
 		return a.findUnseen(ctx, r.scans)
 	}
 	return a.put(name, hash, r, len(r.scans))
+}
+
+// read reads a file. nil without an error: it is refused, and noted as not taken.
+func (a *adding) read(ctx context.Context, name string, data []byte, scans bool) (*read, error) {
+	r, stuck, err := readFile(ctx, a.cfg.Helper, name, data, scans)
+	if stuck {
+		a.stuck++
+	}
+	why, refused := errors.AsType[refusal](err)
+	switch {
+	case refused:
+		a.notTaken(name, why.Error(), false)
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return r, nil
 }
 
 // put adds a file to the next generation. So many of its scans were not read.

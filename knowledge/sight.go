@@ -143,16 +143,8 @@ func (a *adding) takeScanned(ctx context.Context, name string) error {
 		a.notTaken(name, "cannot be read", true) // it was there a moment ago
 		return nil
 	}
-	r, stuck, err := readFile(ctx, a.cfg.Helper, name, data, true)
-	if stuck {
-		a.stuck++
-	}
-	var why refusal
-	switch {
-	case errors.As(err, &why):
-		a.notTaken(name, why.Error(), false)
-		return nil
-	case err != nil:
+	r, err := a.read(ctx, name, data, true)
+	if r == nil {
 		return err
 	}
 	texts, unread, size := make([]string, len(r.scans)), 0, r.size()
