@@ -13,11 +13,7 @@ import (
 func TestWhatTheServerSaysOfItself(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
-	r, err := state.Open(t.Context(), "redis://"+server.Addr(), state.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = r.Close() })
+	r := openURL(t, "redis://"+server.Addr(), state.Config{})
 	if text, err := r.Info(t.Context()); err != nil || !strings.Contains(text, "connected_clients") {
 		t.Errorf("info %q, %v", text, err)
 	}

@@ -707,21 +707,22 @@ func (l Line) Stored() string {
 type End struct {
 	Count int    // how many lines were ever written
 	Hash  string // [Line.Hash] of the last one; "": there is no end, as of a log that earlier releases wrote
-	Seal  string // what the writer says about it, in one line
+	// Signature is what the writer says about it, in one line.
+	Signature string
 }
 
 // stored is the end as Redis has it.
-func (e End) stored() string { return fmt.Sprint(e.Count, " ", e.Hash, " ", e.Seal) }
+func (e End) stored() string { return fmt.Sprint(e.Count, " ", e.Hash, " ", e.Signature) }
 
 // readEnd reads an end. What is not one reads as none.
 func readEnd(text string) (e End) {
 	count, rest, _ := strings.Cut(text, " ")
-	hash, seal, ok := strings.Cut(rest, " ")
+	hash, signature, ok := strings.Cut(rest, " ")
 	n, err := strconv.Atoi(count)
 	if !ok || err != nil {
 		return End{}
 	}
-	return End{n, hash, seal}
+	return End{n, hash, signature}
 }
 
 // logKeys are the keys of a log: the lines, the digests of its newest ones, and its end. All replicas write to the same
@@ -740,22 +741,22 @@ func Hash(text string) string {
 // Append adds lines to the end of the log of that name, each with the hash of the one before it: all replicas write one
 // chain. A line that is among the newest 10,000 of the log is not added again, so Append may be repeated; it retries while
 // Redis is unavailable, and if another process appended first. Lines older than keep go, and beyond most lines the oldest:
-// full says that some did. seal returns the Seal of the end that is to be. was is the one before, without a Hash if the log
-// did not end there; seal may be called several times. nil: no seal.
-func (s *Store) Append(ctx context.Context, log string, keep time.Duration, most int, seal func(was, now End) string, lines ...Line) (full bool, err error) {
+// full says that some did. sign returns the Signature of the end that is to be. was is the one before, without a Hash if the
+// log did not end there; sign may be called several times. nil: there is none.
+func (s *Store) Append(ctx context.Context, log string, keep time.Duration, most int, sign func(was, now End) string, lines ...Line) (full bool, err error) {
 	const doing = "append to a log"
 	keys := logKeys(log)
 	for range maxRaces {
 		last, known := rdb.Plain("zrevrange", keys[0], 0, 0), rdb.Plain("zmscore", keys[1])
-		size, sealed := rdb.Plain("zcard", keys[0]), rdb.Plain("mget", keys[2])
+		size, ended := rdb.Plain("zcard", keys[0]), rdb.Plain("mget", keys[2])
 		for _, l := range lines {
 			known.Add(Hash(l.Text))
 		}
-		if err := s.try(ctx, doing, last, known, size, sealed); err != nil {
+		if err := s.try(ctx, doing, last, known, size, ended); err != nil {
 			return false, err
 		}
 		end := last.List().Text(0)
-		was := readEnd(sealed.List().Text(0))
+		was := readEnd(ended.List().Text(0))
 		was.Count = max(was.Count, int(size.Int()))
 		if end == "" || was.Hash != Hash(end) {
 			was.Hash = ""
@@ -779,8 +780,8 @@ func (s *Store) Append(ctx context.Context, log string, keep time.Duration, most
 			return false, nil
 		}
 		now.Hash = Hash(end)
-		if seal != nil {
-			now.Seal = seal(was, now)
+		if sign != nil {
+			now.Signature = sign(was, now)
 		}
 		add.Add(now.stored()).Add(added...)
 		if err := s.try(ctx, doing, add); err != nil {

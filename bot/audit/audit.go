@@ -150,10 +150,10 @@ func (k *checker) line(line state.Line) error {
 func (k *checker) end(end state.End, fits bool) {
 	k.ends = end.Hash != ""
 	k.Written = end.Count
-	signed := seal{}
+	signed := signature{}
 	err := errors.New("nothing is signed")
-	if end.Seal != "" {
-		signed, err = readSeal(end, k.keys)
+	if end.Signature != "" {
+		signed, err = readSignature(end, k.keys)
 	}
 	switch {
 	case end.Hash == "" && (k.Entries == 0 || len(k.keys) == 0): // without keys, anybody could take it away
@@ -180,10 +180,10 @@ const endPrefix = `{"what":"end",`
 
 // endLine is the end as [Export] writes it.
 type endLine struct {
-	What  string `json:"what"` // end
-	Count int    `json:"count"`
-	Hash  string `json:"hash"`
-	Seal  string `json:"seal,omitempty"`
+	What      string `json:"what"` // end
+	Count     int    `json:"count"`
+	Hash      string `json:"hash"`
+	Signature string `json:"seal,omitempty"`
 }
 
 // beforePrefix begins an entry that [Export] writes with the hash of the one before it.
@@ -219,7 +219,7 @@ func Export(ctx context.Context, store *state.Store, since time.Time, to io.Writ
 		err = nil
 	}
 	if err == nil && end.Hash != "" && (there || !fits) {
-		err = json.NewEncoder(w).Encode(endLine{"end", end.Count, end.Hash, end.Seal})
+		err = json.NewEncoder(w).Encode(endLine{"end", end.Count, end.Hash, end.Signature})
 	}
 	return errors.Join(err, w.Flush())
 }
@@ -262,10 +262,10 @@ func (k *checker) file(file io.Reader) error {
 			here := k.before != nil && end.Hash == k.before.Hash
 			if here || !begun && k.seen[end.Hash] {
 				ends := k.ends
-				k.end(state.End{Count: end.Count, Hash: end.Hash, Seal: end.Seal}, true)
+				k.end(state.End{Count: end.Count, Hash: end.Hash, Signature: end.Signature}, true)
 				k.ends = here || ends
 			} else {
-				k.end(state.End{Count: end.Count, Hash: cmp.Or(end.Hash, "-"), Seal: end.Seal}, false)
+				k.end(state.End{Count: end.Count, Hash: cmp.Or(end.Hash, "-"), Signature: end.Signature}, false)
 			}
 			if k.Missing != "" {
 				return errFault
@@ -287,30 +287,30 @@ func (k *checker) file(file io.Reader) error {
 	return lines.Err()
 }
 
-// seal is what signs an end.
-type seal struct {
+// signature is what signs an end.
+type signature struct {
 	from  int  // the first entry since which each is signed
 	broke bool // what was signed before that one was not there any more
 	at    time.Time
 	key   string // its id
-	mac   string // the signature
+	mac   string
 }
 
 // keyID names a key and does not give it away.
 func keyID(key []byte) string { return state.Hash("planbot audit key\n" + string(key))[:16] }
 
-// sign is the signature of an end.
-func (s seal) sign(end state.End, key []byte) string {
+// sign returns the mac of an end.
+func (s signature) sign(end state.End, key []byte) string {
 	mac := hmac.New(sha256.New, key)
 	fmt.Fprintf(mac, "planbot audit\n%d\n%s\n%d\n%t\n%d", end.Count, end.Hash, s.from, s.broke, s.at.Unix())
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// readSeal reads the seal of an end. The error is a sentence.
-func readSeal(end state.End, keys [][]byte) (s seal, err error) {
+// readSignature reads the signature of an end. The error is a sentence.
+func readSignature(end state.End, keys [][]byte) (s signature, err error) {
 	var at int64
-	if _, err := fmt.Sscanf(end.Seal, "%d %t %d %s %s", &s.from, &s.broke, &at, &s.key, &s.mac); err != nil {
-		return seal{}, errors.New("what stands there is no signature")
+	if _, err := fmt.Sscanf(end.Signature, "%d %t %d %s %s", &s.from, &s.broke, &at, &s.key, &s.mac); err != nil {
+		return signature{}, errors.New("what stands there is no signature")
 	}
 	s.at = time.Unix(at, 0).UTC()
 	for _, key := range keys {
@@ -318,24 +318,24 @@ func readSeal(end state.End, keys [][]byte) (s seal, err error) {
 			continue
 		}
 		if !hmac.Equal([]byte(s.sign(end, key)), []byte(s.mac)) {
-			return seal{}, errors.New("the signature is not one of this end")
+			return signature{}, errors.New("the signature is not one of this end")
 		}
 		return s, nil
 	}
-	return seal{}, fmt.Errorf("none of the keys is %s, which signed it", s.key)
+	return signature{}, fmt.Errorf("none of the keys is %s, which signed it", s.key)
 }
 
-// sealed signs the end that is to be with the first key.
-func (a *audit) sealed(ctx context.Context, was, now state.End) string {
+// sign signs the end that is to be with the first key.
+func (a *audit) sign(ctx context.Context, was, now state.End) string {
 	if len(a.keys) == 0 {
 		return ""
 	}
-	s := seal{from: was.Count + 1, at: time.Now(), key: keyID(a.keys[0])}
-	before, err := readSeal(was, a.keys)
+	s := signature{from: was.Count + 1, at: time.Now(), key: keyID(a.keys[0])}
+	before, err := readSignature(was, a.keys)
 	switch {
 	case was.Hash != "" && err == nil:
 		s.from, s.broke = before.from, before.broke
-	case was.Seal != "" || was.Count > 0 && a.signs.Load():
+	case was.Signature != "" || was.Count > 0 && a.signs.Load():
 		s.broke = true
 		zerolog.Ctx(ctx).Error().Err(err).Int("entries", was.Count).
 			Msg("the audit does not end where it was signed: it was changed, or a bot without the keys wrote")
@@ -406,7 +406,7 @@ func (a *audit) write(ctx context.Context, list ...Entry) (full bool, err error)
 	signed := false
 	full, err = a.store.Append(ctx, logName, a.keep, maxEntries, func(was, now state.End) string {
 		signed = len(a.keys) > 0
-		return a.sealed(ctx, was, now)
+		return a.sign(ctx, was, now)
 	}, lines...)
 	if err == nil && signed {
 		a.signs.Store(true)
