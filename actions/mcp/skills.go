@@ -82,24 +82,6 @@ func (c *Connection) Skills(ctx context.Context, turn *actions.Turn) ([]*connect
 	return c.unchanged(list), nil
 }
 
-// AllSkills asks the server for its skills and returns them with those that have changed since they were accepted,
-// so that an operator can accept them: a pin of URI and Definition in [Config.Lock]. No person's token is used.
-// The error says why there is no list.
-func (c *Connection) AllSkills(ctx context.Context) ([]*connections.Skill, error) {
-	p, err := c.principal("")
-	if err != nil {
-		return nil, err
-	}
-	c.mu.Lock()
-	p.retryAt, p.skills.retryAt, p.skills.until = time.Time{}, time.Time{}, time.Time{}
-	c.mu.Unlock()
-	list, err := c.ensureSkills(ctx, p, "")
-	if err != nil {
-		return nil, fmt.Errorf("mcp %s: list skills: %w", c.cfg.Key, err)
-	}
-	return slices.Clone(list), nil
-}
-
 // ensureSkills returns the skills of a principal. It waits for the server, but not long for one that was away.
 func (c *Connection) ensureSkills(ctx context.Context, p *principal, who string) ([]*connections.Skill, error) {
 	c.mu.Lock()

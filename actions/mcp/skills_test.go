@@ -525,9 +525,6 @@ func TestTrustInSkills(t *testing.T) {
 				t.Errorf("%d skills", len(list))
 			}
 			conn.Actions()
-			if all, err := conn.AllSkills(t.Context()); err != nil || len(all) != 1 || all[0].Digest != s.Digest {
-				t.Errorf("operators see %v, %v", all, err)
-			}
 			if text := log.String(); strings.Contains(text, "pinned tool") || strings.Contains(text, "has changed since") != !c.there {
 				t.Error(text)
 			}
