@@ -14,7 +14,6 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
 	"github.com/planbot-go/planbot/internal/yamltext"
 	"golang.org/x/text/unicode/norm"
 )
@@ -190,7 +189,7 @@ func (p *parsing) entries(mapping *ast.MappingNode) map[string]*ast.MappingValue
 	entries := map[string]*ast.MappingValueNode{}
 	for _, entry := range mapping.Values {
 		line := lineOf(entry.Key)
-		name, ok := textOf(entry.Key)
+		name, ok := yamltext.Text(entry.Key)
 		if !ok {
 			p.flaw(line, "Unexpected fields: the key %s is no plain text", quoted(entry.Key.String()))
 			continue
@@ -201,25 +200,6 @@ func (p *parsing) entries(mapping *ast.MappingNode) map[string]*ast.MappingValue
 		entries[name] = entry
 	}
 	return entries
-}
-
-// textOf returns a scalar as it was written: numbers and words such as true are just text. Anchors,
-// aliases and tags are not text.
-func textOf(node ast.Node) (string, bool) {
-	switch n := node.(type) {
-	case *ast.StringNode:
-		return n.Value, true
-	case *ast.LiteralNode:
-		return n.Value.Value, true
-	case *ast.NullNode:
-		if n.Token.Type == token.ImplicitNullType {
-			return "", true
-		}
-		return n.Token.Value, true
-	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
-		return n.GetToken().Value, true
-	}
-	return "", false
 }
 
 // frontMatter reads the known fields and notes every other one.
@@ -258,7 +238,7 @@ func (p *parsing) text(name string) string {
 	if f == nil {
 		return ""
 	}
-	text, ok := textOf(f.Value)
+	text, ok := yamltext.Text(f.Value)
 	if !ok {
 		p.flaw(lineOf(f.Key), "%s has to be one text, not %s", name, kindOf(f.Value))
 	}
@@ -277,7 +257,7 @@ func (p *parsing) texts(name string) map[string]string {
 	}
 	texts := map[string]string{}
 	for key, entry := range p.entries(mapping) {
-		if text, ok := textOf(entry.Value); ok {
+		if text, ok := yamltext.Text(entry.Value); ok {
 			texts[key] = text
 		} else {
 			p.flaw(lineOf(entry.Key), "%s: the value of %s has to be a text, not %s", name, quoted(key), kindOf(entry.Value))
@@ -300,7 +280,7 @@ func (p *parsing) tools(name string) []string {
 	p.note(true, lineOf(f.Key), "%s is a list; the specification has one text with spaces between the tools", []any{name})
 	tools := []string{}
 	for _, node := range list.Values {
-		text, ok := textOf(node)
+		text, ok := yamltext.Text(node)
 		if !ok {
 			p.flaw(lineOf(node), "%s has to list texts, not %s", name, kindOf(node))
 		}
@@ -407,7 +387,7 @@ func needsQuotes(value string) bool {
 		return false // an unclosed quote, or a block
 	}
 	root, _, err := parseYAML(value)
-	if _, isText := textOf(root); err != nil || isText {
+	if _, isText := yamltext.Text(root); err != nil || isText {
 		return err != nil
 	}
 	return value[0] != '[' && value[0] != '{'

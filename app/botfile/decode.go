@@ -22,7 +22,6 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
 
 	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/internal/yamltext"
@@ -191,7 +190,7 @@ func (d *decoder) node(n ast.Node, path string, into reflect.Value) {
 		d.secret(n, path, to)
 		return
 	case *rule:
-		if name, ok := textOf(n); ok {
+		if name, ok := yamltext.Text(n); ok {
 			to.name = name
 			return
 		}
@@ -220,10 +219,10 @@ func (d *decoder) entries(n ast.Node, path string) (all []*ast.MappingValueNode)
 	}
 	seen := map[string]int{}
 	for _, entry := range mapping.Values {
-		name, ok := textOf(entry.Key)
+		name, ok := yamltext.Text(entry.Key)
 		line := lineOf(entry.Key)
 		switch {
-		case !ok:
+		case !ok || name == "":
 			if _, merged := entry.Key.(*ast.MergeKeyNode); !merged {
 				d.fault(line, path, "a key has to be a plain text")
 			}
@@ -252,7 +251,7 @@ func (d *decoder) object(n ast.Node, path string, into reflect.Value) {
 	}
 	known := slices.Sorted(maps.Keys(fields))
 	for _, entry := range d.entries(n, path) {
-		name, _ := textOf(entry.Key)
+		name, _ := yamltext.Text(entry.Key)
 		field, ok := fields[name]
 		switch {
 		case ok:
@@ -271,7 +270,7 @@ func (d *decoder) object(n ast.Node, path string, into reflect.Value) {
 func (d *decoder) table(n ast.Node, path string, into reflect.Value) {
 	into.Set(reflect.MakeMap(into.Type()))
 	for _, entry := range d.entries(n, path) {
-		name, _ := textOf(entry.Key)
+		name, _ := yamltext.Text(entry.Key)
 		v := reflect.New(into.Type().Elem()).Elem()
 		d.node(entry.Value, join(path, name), v)
 		into.SetMapIndex(reflect.ValueOf(name), v)
@@ -298,7 +297,7 @@ func (d *decoder) list(n ast.Node, path string, into reflect.Value) {
 }
 
 func (d *decoder) scalar(n ast.Node, path string, into reflect.Value) {
-	raw, ok := textOf(n)
+	raw, ok := yamltext.Text(n)
 	if !ok {
 		d.fault(lineOf(n), path, "want one value, have %s", kindOf(n))
 		return
@@ -361,7 +360,7 @@ func (d *decoder) scalar(n ast.Node, path string, into reflect.Value) {
 func (d *decoder) secret(n ast.Node, path string, to *secret) {
 	if file, ok := d.fileOf(n, path, maxSecret); ok {
 		*to = secret(strings.TrimSpace(file))
-	} else if raw, ok := textOf(n); !ok {
+	} else if raw, ok := yamltext.Text(n); !ok {
 		d.fault(lineOf(n), path, "want a variable such as ${NAME}, or a file, have %s", kindOf(n))
 		return
 	} else if !onlyVariable.MatchString(raw) {
@@ -531,21 +530,6 @@ func (d *decoder) expand(line int, path, raw string) (out string, whole, ok bool
 	}
 	b.WriteString(raw[last:])
 	return b.String(), whole, ok
-}
-
-// textOf returns a scalar as it was written.
-func textOf(n ast.Node) (string, bool) {
-	switch n := n.(type) {
-	case *ast.StringNode:
-		return n.Value, true
-	case *ast.LiteralNode:
-		return n.Value.Value, true
-	case *ast.NullNode:
-		return n.Token.Value, n.Token.Type != token.ImplicitNullType
-	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
-		return n.GetToken().Value, true
-	}
-	return "", false
 }
 
 func kindOf(n ast.Node) string {

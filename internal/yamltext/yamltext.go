@@ -48,6 +48,25 @@ func tooLarge(line, most int, what string) error {
 	return &Error{line, fmt.Errorf("too large: more than %d %s", most, what)}
 }
 
+// Text returns a scalar as it was written: numbers and words such as true are just text, and what is left out is "".
+// Anchors, aliases and tags are not text.
+func Text(node ast.Node) (text string, ok bool) {
+	switch n := node.(type) {
+	case *ast.StringNode:
+		return n.Value, true
+	case *ast.LiteralNode:
+		return n.Value.Value, true
+	case *ast.NullNode:
+		if n.Token.Type == token.ImplicitNullType {
+			return "", true
+		}
+		return n.Token.Value, true
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
+		return n.GetToken().Value, true
+	}
+	return "", false
+}
+
 // JSON turns YAML into JSON. Its error is an [Error].
 func JSON(text []byte) ([]byte, error) {
 	root, err := parse(string(text), maxTokens, markNumbers)
