@@ -5,6 +5,7 @@ package agents
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/planbot-go/planbot/actions/mcp/server"
 	"github.com/planbot-go/planbot/app"
@@ -20,10 +21,15 @@ func Feature(cfg server.Config) app.Feature {
 
 type feature struct{ cfg server.Config }
 
+// checkWithin is how long the actions may take to be named: a wrong setting stops the start within that time.
+const checkWithin = 5 * time.Second
+
 // check leaves the names of actions to the start if some come from connections.
 func (f *feature) check(v app.Values) error {
+	ctx, cancel := context.WithTimeout(context.Background(), checkWithin) // a check gets none of its own
+	defer cancel()
 	cfg := f.cfg
-	cfg.Actions = v.Actions(context.Background())
+	cfg.Actions = v.Actions(ctx)
 	if err := cfg.Check(); err != nil {
 		return fmt.Errorf("agents: %w", err)
 	}
