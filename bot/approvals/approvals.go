@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -49,6 +50,7 @@ type asking struct {
 	approvers []string
 	within    time.Duration
 	remind    string // the time of day; "": nobody is reminded
+	tidy      sync.Once
 }
 
 // ReminderLayout is how the time of day of reminders is written.
@@ -58,7 +60,7 @@ const ReminderLayout = "15:04"
 // call. within is how long they have if the policy does not say. remind is when in the day they are reminded of what waits,
 // in [ReminderLayout]; "": they are not.
 func New(store *state.Store, all *actions.Registry, approvers []string, within time.Duration, remind string) turn.Feature {
-	f := &asking{store, all, approvers, within, remind}
+	f := &asking{store: store, actions: all, approvers: approvers, within: within, remind: remind}
 	return turn.Feature{
 		Name:   featureName,
 		Ready:  f.ready,

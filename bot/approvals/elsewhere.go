@@ -210,6 +210,9 @@ func (f *asking) list(ctx context.Context, t *turn.Turn, e turn.Ended) {
 	}
 	f.noteFailure(ctx, f.store.Join(ctx, waitingSet(), *member))
 	*member = ""
+	f.tidy.Do(func() { // what dead processes have left
+		f.noteFailure(ctx, f.store.Drain(ctx, waitingSet(), func(members []string) ([]string, error) { return expired(members), nil }))
+	})
 }
 
 // unlist takes what is over out of the set.
@@ -223,24 +226,21 @@ func (*asking) noteFailure(ctx context.Context, err error) {
 	}
 }
 
+// expired returns the members whose time is up. It changes the list.
+func expired(members []string) []string {
+	return slices.DeleteFunc(members, func(member string) bool {
+		expires, _, _ := strings.Cut(member, " ")
+		at, err := strconv.ParseInt(expires, 10, 64)
+		return err == nil && time.Now().Before(time.Unix(at, 0).Add(afterExpiry))
+	})
+}
+
 // Waiting counts the approvals that wait in all conversations. After a crash one may be missing, or count until it expires.
 func Waiting(ctx context.Context, store *state.Store) (n int, err error) {
-	var over []string
 	err = store.Members(ctx, waitingSet(), func(members []string) error {
-		for _, member := range members {
-			expires, _, _ := strings.Cut(member, " ")
-			at, err := strconv.ParseInt(expires, 10, 64)
-			if err != nil || time.Now().After(time.Unix(at, 0).Add(afterExpiry)) {
-				over = append(over, member)
-			} else {
-				n++
-			}
-		}
+		n += len(members) - len(expired(members))
 		return nil
 	})
-	for _, member := range over {
-		err = cmp.Or(err, store.Leave(ctx, waitingSet(), member))
-	}
 	return n, err
 }
 
