@@ -35,6 +35,7 @@ import (
 	"github.com/planbot-go/planbot/bot/heads"
 	"github.com/planbot-go/planbot/bot/privacy"
 	"github.com/planbot-go/planbot/bot/quota"
+	"github.com/planbot-go/planbot/bot/requests"
 	"github.com/planbot-go/planbot/bot/signin"
 	"github.com/planbot-go/planbot/bot/stop"
 	"github.com/planbot-go/planbot/bot/summary"
@@ -277,6 +278,7 @@ type Bot struct {
 	engine  *turn.Engine
 	signIn  *signin.SignIn
 	privacy *privacy.Privacy
+	asked   *requests.Requests
 	views   views
 	fetches fetches
 
@@ -440,7 +442,8 @@ func New(cfg Config) (*Bot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bot: %w", err)
 	}
-	features = append(features, b.signIn.Feature())
+	b.asked = &requests.Requests{Store: cfg.Store, Actions: cfg.Actions, Taken: cfg.Requests}
+	features = append([]Feature{b.asked.Feature()}, append(features, b.signIn.Feature())...)
 	b.privacy = &privacy.Privacy{
 		Store: cfg.Store, Actions: cfg.Actions, Features: features, Requests: cfg.Requests, Facts: cfg.Memory != nil, Audit: cfg.AuditKeep > 0, SignOut: b.signIn.Out,
 	}
@@ -491,7 +494,7 @@ func New(cfg Config) (*Bot, error) {
 		MaxSteps: cfg.MaxSteps, MaxSameCalls: cfg.MaxSameCalls, MaxTurns: cfg.MaxTurns,
 		MaxWaiting: cfg.MaxWaiting, MaxWaitingPerConversation: cfg.MaxWaitingPerConversation,
 		Budget: cfg.Budget, PictureHosts: cfg.PictureHosts, TurnURL: cfg.TurnURL, Moderation: cfg.Moderation,
-		Attachments: cfg.Attachments, UploadPiece: cfg.UploadPiece, Feedback: feedbackForm(&cfg), Stream: cfg.Stream, Requests: cfg.Requests,
+		Attachments: cfg.Attachments, UploadPiece: cfg.UploadPiece, Feedback: feedbackForm(&cfg), Stream: cfg.Stream,
 		FilteredText: cfg.FilteredText, CommandsOff: cfg.CommandsOff, Texts: cfg.texts, HistoryTurns: kept,
 		Log: cfg.Log,
 	})
@@ -624,14 +627,14 @@ func (b *Bot) Notify(ctx context.Context, n actions.Notice) (id string, err erro
 }
 
 // Request has an action called that another program asks for in the name of a person, and Requested says
-// what came of it. They need [Config].Requests. See [turn.Engine.Request].
+// what came of it. They need [Config].Requests. See [requests.Requests.Submit].
 func (b *Bot) Request(ctx context.Context, r actions.Request) (id string, err error) {
-	return b.engine.Request(ctx, r)
+	return b.asked.Submit(ctx, b.engine, r)
 }
 
-// Requested says how far a request is. See [turn.Engine.Requested].
+// Requested says how far a request is. See [requests.Requests.Find].
 func (b *Bot) Requested(ctx context.Context, r actions.Request, id string) (actions.Requested, error) {
-	return b.engine.Requested(ctx, r, id)
+	return b.asked.Find(ctx, b.engine, r, id)
 }
 
 // Withdraw drops the waiting notices with the Key in the conversation, or of the person, in To. See

@@ -18,6 +18,7 @@ import (
 	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/app/internal/turnview"
 	"github.com/planbot-go/planbot/bot/approvals"
+	"github.com/planbot-go/planbot/bot/requests"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/plainjson"
@@ -227,14 +228,15 @@ func kindOf(rec *turn.Record) string {
 
 // why says why the bot cannot finish a record; "": it can.
 func (j *judge) why(ctx context.Context, rec *turn.Record, a *activity.Activity) string {
-	if n := rec.Notice; n != nil && n.Request != nil {
+	if p, ok := requests.Of(rec); ok {
 		entities := map[string]any{}
-		if err := json.Unmarshal(n.Request.Entities, &entities); err != nil {
+		if err := json.Unmarshal(p.Entities, &entities); err != nil {
 			return "its entities cannot be read"
 		}
-		_, why := j.check(n.Request.Action, entities)
+		_, why := j.check(p.Action, entities)
 		return why
-	} else if n != nil && n.Run != "" && !j.bot.Bot.HandlesNotice(n.Run) {
+	}
+	if n := rec.Notice; n != nil && n.Run != "" && !j.bot.Bot.HandlesNotice(n.Run) {
 		return "there is no handler for its notice " + n.Run
 	}
 	if !j.bot.Bot.Resumes(rec) {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/requests"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/plainjson"
 	"github.com/planbot-go/planbot/internal/titles"
@@ -333,14 +334,14 @@ func (f *asking) viewOf(t *turn.Turn) view {
 	return view{
 		View:  titles.View{Say: t.Translate, Zone: t.Activity.Zone()},
 		Title: func(name string) string { return turn.Title(t, name) }, Action: f.actions.Lookup,
-		Asker: t.Activity.From, Program: programOf(t, turn.Program(t), t.Activity.From),
+		Asker: t.Activity.From, Program: programOf(t, requests.Program(t), t.Activity.From),
 	}
 }
 
 // viewOther is how the turn's person sees what another turn asks.
 func (f *asking) viewOther(t *turn.Turn, w *turn.Waiting) view {
 	v := f.viewOf(t)
-	v.Asker, v.Program = w.Asked.From, programOf(t, turn.Program(w), w.Asked.From)
+	v.Asker, v.Program = w.Asked.From, programOf(t, requests.Program(w), w.Asked.From)
 	return v
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/requests"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/texts"
@@ -469,7 +470,7 @@ func (a *approval) send(ctx context.Context, t *turn.Turn, of *activity.Activity
 		copied.elsewhere()
 		copied.For = s.For
 		*visits.Of(h) = visit{
-			Approval: copied, In: of.Conversation.ID, Asker: asker, Program: turn.Program(t),
+			Approval: copied, In: of.Conversation.ID, Asker: asker, Program: requests.Program(t),
 			Over: what == over, Remind: strings.HasPrefix(what, reminder),
 		}
 	})

@@ -29,7 +29,6 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/turn/files"
 	"github.com/planbot-go/planbot/connector"
-	"github.com/planbot-go/planbot/internal/plainjson"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
@@ -131,7 +130,7 @@ type Config struct {
 	Moderation                                      Moderation
 	Attachments                                     files.Attachments
 	UploadPiece                                     int
-	Stream, Requests, ThreadsTogether               bool
+	Stream, ThreadsTogether                         bool
 	Feedback                                        string // the form that people rate replies with; "": none
 	FilteredText                                    string
 	CommandsOff                                     []string
@@ -623,104 +622,6 @@ func (e *Engine) Aside(ctx context.Context, within time.Duration, t *Turn, h Han
 	case <-overdue.C:
 	}
 	return e.cfg.OwnAnswer(late, late.Translate(explain(late, context.DeadlineExceeded))), ErrLateAnswer
-}
-
-// Request saves the request and returns its id. From then on it is run, whatever happens to this process.
-// The call waits for approvals and answers of its person as any other. [Engine.Requested] says what came
-// of it.
-//
-// Errors, for errors.Is and errors.As: [actions.ErrUnknownRecipient] if the person has no conversation with
-// the bot; [*actions.EntityError]; [actions.ErrNoRequest] if there is no such action; [actions.ErrFull] if
-// the person's last requests are so many that the results of some would be lost; those of [Engine.Notify].
-func (e *Engine) Request(ctx context.Context, r actions.Request) (id string, err error) {
-	action, ok := e.cfg.Actions.Lookup(r.Action)
-	if !ok || r.Subject == "" {
-		return "", fmt.Errorf("request %s: %w", r.Action, actions.ErrNoRequest)
-	}
-	if _, err := action.Check(r.Entities); err != nil {
-		return "", fmt.Errorf("request %s: %w", r.Action, err)
-	}
-	raw, err := plainjson.Marshal(r.Entities)
-	if err != nil {
-		return "", fmt.Errorf("request %s: %w", r.Action, err)
-	}
-	known, err := e.personOf(ctx, r)
-	if err != nil {
-		return "", fmt.Errorf("request %s: %w", r.Action, err)
-	}
-	docs, err := e.cfg.Store.Load(ctx, requestsKey(keyOf(known.recipient())))
-	if err != nil {
-		return "", fmt.Errorf("request %s: %w", r.Action, err)
-	}
-	kept := state.Peek[keptRequests](docs[0]).List
-	if len(kept) >= maxRequestsKept && time.Since(kept[len(kept)-maxRequestsKept].At) <= requestYoung { // its caller may still wait
-		return "", fmt.Errorf("request %s: %w", r.Action, actions.ErrFull)
-	}
-	n := actions.Notice{To: known.recipient(), Run: requestRun}
-	if r.Key != "" {
-		n.Key = "request\n" + Hash(r.Subject, r.Key)
-	}
-	return e.notify(ctx, &post{Notice: n, request: &request{Subject: r.Subject, Person: r.Person, By: r.By, Action: action.Name, Entities: raw}})
-}
-
-// personOf finds the account of the request's person.
-func (e *Engine) personOf(ctx context.Context, r actions.Request) (directory, error) {
-	if r.Tenant == "" || r.Person == "" || !e.cfg.Requests {
-		return directory{}, actions.ErrUnknownRecipient
-	}
-	docs, err := e.cfg.Store.Load(ctx, directoryKey(r.Tenant, r.Person))
-	if err != nil {
-		return directory{}, err
-	}
-	known := *state.Peek[directory](docs[0])
-	if known.User == "" {
-		return directory{}, actions.ErrUnknownRecipient
-	}
-	return known, nil
-}
-
-// Requested says how far a request has got: the one with that id, of r's person and Subject. It is
-// known for a day after it ends. Errors: [actions.ErrNoRequest] and those of the store.
-func (e *Engine) Requested(ctx context.Context, r actions.Request, id string) (actions.Requested, error) {
-	none := actions.Requested{}
-	known, err := e.personOf(ctx, r)
-	if errors.Is(err, actions.ErrUnknownRecipient) {
-		return none, actions.ErrNoRequest
-	}
-	to := known.recipient()
-	person := keyOf(to)
-	if err == nil {
-		err = e.locate(ctx, &to)
-	}
-	if err != nil && !errors.Is(err, actions.ErrUnknownRecipient) {
-		return none, fmt.Errorf("request %s: %w", id, err)
-	}
-	if err == nil {
-		records, err := e.inbox.Records(ctx, queueOf(to)) // before what is kept: it is written before the record goes
-		if err != nil {
-			return none, fmt.Errorf("request %s: %w", id, err)
-		}
-		if rec, err := Decode(records[id]); err == nil && rec.Notice != nil && rec.Notice.Request != nil && rec.Notice.Request.Subject == r.Subject {
-			status := actions.RequestPending
-			if rec.Wait != nil && rec.Wait.For == forOperator {
-				status = actions.RequestUnknown
-			}
-			return actions.Requested{ID: id, Status: status}, nil
-		}
-	}
-	docs, err := e.cfg.Store.Load(ctx, requestsKey(person))
-	if err != nil {
-		return none, fmt.Errorf("request %s: %w", id, err)
-	}
-	for _, kept := range state.Peek[keptRequests](docs[0]).List {
-		if kept.ID == id && kept.Subject == r.Subject && time.Since(kept.At) < requestKept {
-			if kept.Gone {
-				kept.Text = "There was more to say, which is no longer kept."
-			}
-			return kept.Requested, nil
-		}
-	}
-	return none, actions.ErrNoRequest
 }
 
 // FirstForm returns the message of an edit that may be the first form of that message to address the

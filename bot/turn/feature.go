@@ -57,6 +57,8 @@ type Feature struct {
 	Ready func(ctx context.Context, t *Turn, c *Pending) (Pause, error)
 	// Called sees what came of each call, before that is saved, and returns why it failed; nil: it did not.
 	Called func(ctx context.Context, t *Turn, a *actions.Action, err error) error
+	// Unmade sees that the turn ends without its next call: the person rejected it or, if expired, did not decide in time.
+	Unmade func(t *Turn, expired bool)
 	// Token is [actions.Turn.UserToken]. A call of an action that needs a token is refused if no feature has it.
 	Token func(ctx context.Context, t *Turn, connection string) (connector.UserToken, error)
 	// Asks returns the pause in which a person is asked what a call wants to know, see [actions.Ask].
@@ -257,8 +259,8 @@ func Refuse(format string, args ...any) error { return &refusal{fmt.Sprintf(form
 // call changed in state leaves slots alone. A value that cannot be decoded makes the turn a dead letter,
 // and so is never overwritten. What an absent feature kept stays as it is.
 type Slot[T any] struct {
-	name   string
-	ofPlan bool
+	name string
+	in   func(*Record) *kept // the part of a record that has it, nil if that part is not there; nil: the record itself
 }
 
 // maxSlot is how many bytes of JSON a slot may have.
@@ -282,7 +284,26 @@ func NewPlanSlot[T any](name string) *Slot[T] {
 	if recordHas(reflect.TypeFor[Run](), name) {
 		panic(fmt.Sprintf("a slot of a plan cannot be called %q", name))
 	}
-	return &Slot[T]{name: name, ofPlan: true}
+	return &Slot[T]{name: name, in: func(r *Record) *kept {
+		if r.Run == nil {
+			return nil
+		}
+		return &r.Run.kept
+	}}
+}
+
+// NewRunSlot returns a slot of the records of [Engine.SubmitRun], and of no others. It has a member of that name in the
+// record's notice.
+func NewRunSlot[T any](name string) *Slot[T] {
+	if recordHas(reflect.TypeFor[pendingNotice](), name) {
+		panic(fmt.Sprintf("a slot of a notice cannot be called %q", name))
+	}
+	return &Slot[T]{name: name, in: func(r *Record) *kept {
+		if r.Notice == nil {
+			return nil
+		}
+		return &r.Notice.kept
+	}}
 }
 
 // recordHas reports whether a record has a member of that name.
@@ -303,7 +324,10 @@ type Holder interface{ record() *Record }
 
 // Of returns the value of the slot, to be read and changed. It is a zero T if nothing was kept.
 func (s *Slot[T]) Of(h Holder) *T {
-	all := s.in(h)
+	all := s.keptIn(h)
+	if all == nil {
+		all = &kept{}
+	}
 	for _, open := range all.open {
 		if open.name == s.name {
 			return open.value.(*T)
@@ -320,16 +344,12 @@ func (s *Slot[T]) Of(h Holder) *T {
 	return value
 }
 
-// in is where the slot is kept; of a plan that is over, nowhere.
-func (s *Slot[T]) in(h Holder) *kept {
-	rec := h.record()
-	switch {
-	case !s.ofPlan:
-		return &rec.kept
-	case rec.Run == nil:
-		return &kept{}
+// keptIn is where the slot is kept; nil if that part of the record is not there.
+func (s *Slot[T]) keptIn(h Holder) *kept {
+	if s.in != nil {
+		return s.in(h.record())
 	}
-	return &rec.Run.kept
+	return &h.record().kept
 }
 
 // Local is what a feature keeps of a turn in this process. It outlives a rerun, and is lost with the process.
@@ -466,6 +486,33 @@ func submitOnce(ctx context.Context, t *Turn, queue state.Key) error {
 	return err
 }
 
+// RunCall runs a plan of one call, in a turn of [Engine.SubmitRun], as the person with that id in Microsoft Entra. It may
+// wait for people. After it the turn is over: no card of its result is shown, and the planner is not asked.
+func RunCall(ctx context.Context, t *Turn, person, action string, entities map[string]any) error {
+	p := plan.Plan{Commands: []plan.Command{{Kind: plan.Do, Action: action, Entities: entities}}, Observe: true}
+	p, err := p.Validate(t.engine.cfg.Actions)
+	if err != nil {
+		return err
+	}
+	t.Activity.From.AadObjectID = person
+	t.rec.Run = &Run{Progress: p.Start(nil)}
+	t.unsaved.progressed = true
+	t.Rounds = append(t.Rounds, actions.Round{})
+	return t.move(ctx, goOnTo(running))
+}
+
+// Ending says in [Feature].Left how the turn ends, as [Ended].Outcome does, and which actions may or may not have been
+// done. "": it does not end yet.
+func Ending(t *Turn) (outcome string, uncertain []string) {
+	switch t.rec.Phase {
+	case done:
+		return okTurn, t.uncertain
+	case failed:
+		return failedTurn, t.uncertain
+	}
+	return "", nil
+}
+
 // ownRun marks the records of [SubmitTo], for releases that know none: they make it a dead letter.
 const ownRun = "planbot/own"
 
@@ -521,7 +568,10 @@ func submitter(features []Feature, rec *Record, a *activity.Activity) string {
 
 // Peek returns the value of the slot, to be read and not changed: a zero T if nothing was kept.
 func (s *Slot[T]) Peek(h Holder) (value T) {
-	all := s.in(h)
+	all := s.keptIn(h)
+	if all == nil {
+		return value
+	}
 	if all.Slots[s.name] != nil || slices.ContainsFunc(all.open, func(open openSlot) bool { return open.name == s.name }) {
 		return *s.Of(h)
 	}
@@ -545,6 +595,9 @@ func (r *Record) closeSlots() error {
 	err := cmp.Or(r.fault, r.close())
 	if err == nil && r.Run != nil {
 		err = r.Run.close()
+	}
+	if err == nil && r.Notice != nil {
+		err = r.Notice.close()
 	}
 	return err
 }

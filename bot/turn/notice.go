@@ -7,7 +7,6 @@ import (
 	crand "crypto/rand"
 	"crypto/sha256"
 	"encoding/base32"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -22,8 +21,6 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/connector"
-	"github.com/planbot-go/planbot/internal/titles"
-	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/inbox"
 )
@@ -77,6 +74,14 @@ func (e *Engine) Withdraw(ctx context.Context, n actions.Notice) (withdrawn bool
 	return once || again, nil
 }
 
+// SubmitRun puts a record of the feature's own into the person's own conversation, from outside of a turn. n has To and
+// Key; person is their id in Microsoft Entra, and fill sets a slot of [NewRunSlot]. Its turn runs the feature's Handle,
+// which may call [RunCall]. A bot without the feature makes it a dead letter. Errors are those of [Engine.Notify].
+func (e *Engine) SubmitRun(ctx context.Context, feature string, n actions.Notice, person string, fill func(Holder)) (id string, err error) {
+	n.Run = OwnVerbs + feature
+	return e.notify(ctx, &post{Notice: n, runAs: person, fill: fill})
+}
+
 // notifier sends notices for the actions of a turn.
 type notifier struct {
 	engine *Engine
@@ -124,8 +129,8 @@ type post struct {
 	known   reference
 	through reference // of the conversation Via, if it is known
 	person  string    // who alone may read it; "": everybody
-	request *request
-	feature string // whose record it is, see [SubmitTo]; "": it is a notice
+	feature string    // whose record it is, see [SubmitTo]; "": it is a notice
+	runAs   string    // the id in Microsoft Entra of the person of its turn, see [Engine.SubmitRun]
 	fill    func(Holder)
 }
 
@@ -149,7 +154,7 @@ func (e *Engine) notify(ctx context.Context, p *post) (string, error) {
 // check refuses a notice that could never be sent, or never run.
 func (e *Engine) check(p *post) error {
 	switch {
-	case p.request != nil, p.feature != "":
+	case p.fill != nil:
 		return nil
 	case p.Run != "" && e.cfg.Notice(p.Run) == nil:
 		return fmt.Errorf("no handler is registered with OnNotice for %q", p.Run)
@@ -209,6 +214,20 @@ func (e *Engine) locate(ctx context.Context, to *actions.Recipient) error {
 		return actions.ErrUnknownRecipient
 	}
 	return nil
+}
+
+// Find returns a record of the conversation, or of the person, in to: one that waits or is at work. found is false if
+// there is none that this version of the bot can read. Errors are [actions.ErrUnknownRecipient] and those of the store.
+func (e *Engine) Find(ctx context.Context, to actions.Recipient, id string) (rec Record, found bool, err error) {
+	if err := e.locate(ctx, &to); err != nil {
+		return rec, false, err
+	}
+	all, err := e.inbox.Records(ctx, queueOf(to))
+	if err != nil {
+		return rec, false, err
+	}
+	rec, unreadable := Decode(all[id])
+	return rec, unreadable == nil, nil
 }
 
 // teamsAccount begins the ids of people's accounts in Teams; other ids of a person are aadObjectIds.
@@ -275,9 +294,7 @@ func (e *Engine) meet(ctx context.Context, p *post) error {
 // that wait.
 func (e *Engine) keep(ctx context.Context, p *post) (string, error) {
 	a := p.known.in(p.To)
-	if p.request != nil {
-		a.From.AadObjectID = p.request.Person
-	}
+	a.From.AadObjectID = p.runAs
 	raw, err := a.Encode()
 	if err != nil {
 		return "", err
@@ -288,9 +305,9 @@ func (e *Engine) keep(ctx context.Context, p *post) (string, error) {
 		return "", err
 	}
 	entry, key := inbox.Entry{Queue: queueOf(p.To)}, p.key(messages)
-	t.rec.Notice = &pendingNotice{Messages: messages, Known: p.known, Keyed: key != "" && p.Every == "", Run: p.Run, Person: p.person, Request: p.request}
-	if p.feature != "" {
-		t.rec.Own = p.feature
+	t.rec.Notice = &pendingNotice{Messages: messages, Known: p.known, Keyed: key != "" && p.Every == "", Run: p.Run, Person: p.person}
+	t.rec.Own = p.feature
+	if p.fill != nil {
 		p.fill(t)
 	}
 	t.step(ctx, StepSubmit)
@@ -439,12 +456,7 @@ func sendNotice(ctx context.Context, t *Turn) error {
 		}
 		sent.Turns, t.rec.Notice.Keyed = newest(append(sent.Turns, t.ID), maxSentNotices), false
 	}
-	if r := t.rec.Notice.Request; r != nil {
-		t.Activity.From.AadObjectID = r.Person
-		t.rec.Run = &Run{}
-		return t.move(ctx, goOnTo(planning))
-	}
-	if t.rec.Own != "" {
+	if t.rec.Own != "" || t.rec.Notice.runBy() != "" {
 		return ownHandler(t)(ctx, t)
 	}
 	if run := t.rec.Notice.Run; run != "" {
@@ -682,203 +694,6 @@ func (by notifier) Withdraw(ctx context.Context, n actions.Notice) (bool, error)
 		return false, nil
 	}
 	return by.engine.withdraw(ctx, there, n.ID, rec.Wait.Every != "")
-}
-
-// A request is a call that another program asks for in the name of a person. It is a notice in their own
-// conversation, whose turn runs a plan of that one call. What comes of it is kept for a while in a document
-// of the person, which is written before the turn ends: so it outlives the program.
-
-// request is a pending [actions.Request].
-type request struct {
-	Subject  string         `json:"subject"`
-	Person   string         `json:"person"` // id in Microsoft Entra
-	By       string         `json:"by,omitempty"`
-	Action   string         `json:"action"`
-	Entities jsontext.Value `json:"entities,omitempty"`
-	// Status is there once it is over. "": the outcome of the call says it.
-	Status actions.RequestStatus `json:"status,omitempty"`
-}
-
-const (
-	// requestRun marks the notices that are requests. It is no name of a handler.
-	requestRun = "planbot/request"
-	// maxResultKept is how many bytes of a result are kept, and maxAllKept how many bytes of all of them, as JSON.
-	maxResultKept, maxAllKept = 16 << 10, 768 << 10
-	// maxRequestsKept is how many requests are kept. One is kept at least for requestYoung, as its caller may
-	// still wait: instead no new ones are taken.
-	maxRequestsKept, requestYoung = 250, 2 * time.Minute
-	// requestKept is how long they are kept at most.
-	requestKept = 24 * time.Hour
-)
-
-// keptRequest is what came of a request.
-type keptRequest struct {
-	actions.Requested
-	Subject string    `json:"subject"`
-	At      time.Time `json:"at"`
-	Gone    bool      `json:"gone,omitzero"` // there was a text, and it was too much to keep
-}
-
-// keptRequests is a document of the person.
-type keptRequests struct {
-	List []keptRequest `json:"list,omitempty"`
-}
-
-// add adds a result. When there is too much, the texts of others go: first those that nobody waits for any
-// more, and of the program that keeps most. That they were taken, and what came of them, stays.
-func (k *keptRequests) add(one keptRequest) {
-	old := func(one keptRequest) bool { return time.Since(one.At) > requestYoung }
-	k.List = slices.DeleteFunc(k.List, func(known keptRequest) bool { return known.ID == one.ID || time.Since(known.At) > requestKept })
-	k.List = append(k.List, one)
-	for len(k.List) > maxRequestsKept && old(k.List[0]) {
-		k.List = slices.Delete(k.List, 0, 1)
-	}
-	for {
-		all, of := 0, map[string]int{}
-		for _, known := range k.List {
-			raw, _ := json.Marshal(known) // texts always encode
-			all, of[known.Subject] = all+len(raw), of[known.Subject]+len(raw)
-		}
-		var next *keptRequest
-		for i := range k.List[:len(k.List)-1] {
-			known := &k.List[i]
-			first := next == nil || old(*known) && !old(*next) || old(*known) == old(*next) && of[known.Subject] > of[next.Subject]
-			if known.Text != "" && first {
-				next = known
-			}
-		}
-		if all <= maxAllKept || next == nil {
-			return
-		}
-		next.Text, next.Gone = "", true
-	}
-}
-
-func requestsKey(person state.Key) state.Key { return person.Under("notes", "requests") }
-
-// directory says which account a person of Microsoft Entra has here. It is a document of its own, found
-// by their ids there.
-type directory struct {
-	Channel string `json:"channel,omitempty"`
-	Bot     string `json:"bot,omitempty"`
-	Caller  string `json:"caller,omitempty"`
-	User    string `json:"user,omitempty"`
-}
-
-func directoryKey(tenant, person string) state.Key {
-	return state.UserKey("directory", strings.ToLower(tenant), strings.ToLower(person))
-}
-
-func (d *directory) recipient() actions.Recipient {
-	return actions.Recipient{Channel: d.Channel, Bot: d.Bot, Caller: d.Caller, User: d.User}
-}
-
-// listInDirectory puts the person into the directory.
-func listInDirectory(ctx context.Context, t *Turn) error {
-	user, tenant := t.Proved()
-	docs, err := t.engine.cfg.Store.Load(ctx, directoryKey(tenant, user))
-	if err != nil {
-		return err
-	}
-	to := actions.To(t.Activity)
-	*state.Of[directory](docs[0]) = directory{to.Channel, to.Bot, to.Caller, t.Activity.From.ID}
-	return t.engine.cfg.Store.Save(ctx, docs...)
-}
-
-// forgetRequests deletes the person from the directory, and what came of the requests in their name.
-func forgetRequests(ctx context.Context, t *Turn) error {
-	if !t.engine.cfg.Requests {
-		return nil
-	}
-	keys := []state.Key{requestsKey(PersonKey(t.Activity))}
-	if user, tenant := t.Proved(); user != "" && tenant != "" {
-		keys = append(keys, directoryKey(tenant, user))
-	}
-	docs, err := t.engine.cfg.Store.Load(ctx, keys...)
-	if len(docs) == 0 {
-		return err
-	}
-	for _, doc := range docs {
-		doc.Delete() // even if it cannot be read
-		if err := t.engine.cfg.Store.Save(ctx, doc); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// requestOf is the request that the turn runs; nil: it runs none.
-func requestOf(h Holder) *request {
-	if h.record().Notice == nil {
-		return nil
-	}
-	return h.record().Notice.Request
-}
-
-// Program is the name of the program that asks in a turn on the person's behalf; "": none does.
-func Program(h Holder) string {
-	if r := requestOf(h); r != nil {
-		return titles.Visible(r.By)
-	}
-	return ""
-}
-
-// planRequest is the phase Planning of such a turn: its plan is the one call, and after that it is over.
-func planRequest(ctx context.Context, t *Turn) (Next, error) {
-	if len(t.Rounds) > 0 {
-		t.rec.Run = nil
-		return goOnTo(done), nil
-	}
-	r := requestOf(t)
-	var entities map[string]any
-	dec := json.NewDecoder(strings.NewReader(string(r.Entities)))
-	dec.UseNumber()
-	if err := dec.Decode(&entities); err != nil {
-		return Next{}, fmt.Errorf("read the entities of a request: %w", err)
-	}
-	p := plan.Plan{Commands: []plan.Command{{Kind: plan.Do, Action: r.Action, Entities: entities}}, Observe: true}
-	p, err := p.Validate(t.engine.cfg.Actions)
-	if err != nil {
-		return Next{}, fmt.Errorf("plan a request: %w", err)
-	}
-	zerolog.Ctx(ctx).Info().Str("action", r.Action).Str("by", r.By).Msg("runs the request of another program")
-	t.rec.Run.Progress = p.Start(nil)
-	t.unsaved.progressed = true
-	t.Rounds = append(t.Rounds, actions.Round{})
-	return goOnTo(running), nil
-}
-
-// keepRequest keeps what came of a request, before its turn ends. It may be done twice.
-func keepRequest(ctx context.Context, t *Turn) error {
-	r := requestOf(t)
-	if r == nil || t.rec.Phase == waiting {
-		return nil
-	}
-	kept := keptRequest{Requested: requestResult(t, r), Subject: r.Subject, At: time.Now().UTC().Truncate(time.Second)}
-	return t.engine.cfg.Store.Update(ctx, requestsKey(PersonKey(t.Activity)), func(doc *state.Scope) error {
-		state.Of[keptRequests](doc).add(kept)
-		return nil
-	})
-}
-
-// requestResult is what came of the request.
-func requestResult(t *Turn, r *request) actions.Requested {
-	result := actions.Requested{ID: t.rec.ID, Status: r.Status}
-	outcomes := t.Outcomes()
-	switch {
-	case r.Status != "":
-	case len(t.uncertain) > 0:
-		result.Status = actions.RequestUnknown
-	case len(outcomes) == 0 || t.rec.Phase == failed:
-		result.Status, result.Text = actions.RequestFailed, "It could not be done."
-	default:
-		last := outcomes[len(outcomes)-1]
-		result.Status, result.Text = actions.RequestDone, cut(last.Text, maxResultKept)
-		if last.Failed {
-			result.Status = actions.RequestFailed
-		}
-	}
-	return result
 }
 
 // newest is the end of a list.

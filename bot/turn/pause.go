@@ -349,9 +349,6 @@ func BeforeThat(t *Turn) string {
 // NoteFor passes a note on to the features, about the turn itself or the one that it wakes.
 func NoteFor(t *Turn, about Holder, n Note) {
 	n.rec = about.record()
-	if r := requestOf(t); r != nil {
-		n.By = r.By
-	}
 	for _, f := range t.engine.cfg.Features {
 		if f.Noted != nil {
 			f.Noted(t, &n)
@@ -415,9 +412,7 @@ func Without(t *Turn, asks Pause, action, why string, say func(said string) []*a
 		x.unsaved.progressed = true
 		return saveThen(planning), nil
 	}
-	if r := requestOf(t); r != nil {
-		r.Status = actions.RequestRejected
-	}
+	tellUnmade(t, false)
 	said := x.wontDo(action)
 	x.replaceNote(asks, "["+said+"]")
 	t.rec.Run = nil
@@ -435,12 +430,19 @@ func WaitOn(t *Turn, p Pause, messages ...*activity.Activity) (Next, error) {
 
 // Expired ends the turn without a word. The history says note.
 func Expired(t *Turn, p Pause, note string) Next {
-	if r := requestOf(t); r != nil {
-		r.Status = actions.RequestExpired
-	}
+	tellUnmade(t, true)
 	t.exec.replaceNote(p, note)
 	t.rec.Run = nil
 	return goOnTo(done)
+}
+
+// tellUnmade tells the features that the turn ends without its next call.
+func tellUnmade(t *Turn, expired bool) {
+	for _, f := range t.engine.cfg.Features {
+		if f.Unmade != nil {
+			f.Unmade(t, expired)
+		}
+	}
 }
 
 // Answered makes the call that waited. If it asked q, it gets what was given.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -325,10 +326,21 @@ type pendingNotice struct {
 	Due   time.Time `json:"due,omitzero"`   // in the time zone that people read it in
 	Keyed bool      `json:"keyed,omitzero"` // the record's id is made from the notice's key
 	Run   string    `json:"run,omitempty"`  // the handler that runs instead of sending Messages
-	// Request is the call that it runs, if another program asked for one.
-	Request *request `json:"request,omitempty"`
 	// Person is who alone may read it, because they asked for it in private.
 	Person string `json:"person,omitempty"`
+	kept
+}
+
+// runBy is the feature whose Handle runs instead, see [Engine.SubmitRun]; "": none does. n may be nil.
+func (n *pendingNotice) runBy() string {
+	if n == nil || n.Run == ownRun {
+		return ""
+	}
+	feature, own := strings.CutPrefix(n.Run, OwnVerbs)
+	if !own {
+		return ""
+	}
+	return feature
 }
 
 // Answer is what a turn answers to the HTTP request that brought it, and to the same request when

@@ -32,8 +32,9 @@ var errNoCommands = errors.New("the planner made an empty plan")
 // makePlan is the phase Planning: it asks the planner for the next plan. A plan that exceeds a
 // limit does not start.
 func (x *execution) makePlan(ctx context.Context) (Next, error) {
-	if requestOf(x.Turn) != nil {
-		return planRequest(ctx, x.Turn)
+	if x.rec.Notice.runBy() != "" { // the call is over, see [RunCall]
+		x.rec.Run = nil
+		return goOnTo(done), nil
 	}
 	if x.halt.isStopped() {
 		return Next{}, stream.ErrStopped
@@ -741,7 +742,7 @@ func (x *execution) settle(ctx context.Context, calls []call, mayHaveStarted int
 		come, limit = x.planAgain()
 		err = cmp.Or(err, limit)
 	}
-	if err == nil && len(shown) > 0 && requestOf(x.Turn) == nil { // the save that has the outcomes has the cards, too
+	if err == nil && len(shown) > 0 && x.rec.Notice.runBy() == "" { // the save that has the outcomes has the cards, too
 		sends, err := x.put(shown)
 		if err != nil {
 			return come, err
@@ -950,7 +951,7 @@ func (x *execution) mayAsk(i int) bool {
 		return false
 	}
 	asks := x.engine.has(func(f *Feature) bool { return f.Asks != nil })
-	return asks && x.Activity.From.ID != "" && x.ShowsCards() && (x.rec.Notice == nil || x.rec.Notice.Request != nil)
+	return asks && x.Activity.From.ID != "" && x.ShowsCards() && (x.rec.Notice == nil || x.rec.Notice.runBy() != "")
 }
 
 // key is the [actions.Attempt.Key] of the i-th of the next calls. A call that has asked keeps its key.

@@ -336,9 +336,11 @@ type reference struct {
 // and that must not affect their state.
 type home struct {
 	Conversation string `json:"c,omitempty"`
-	// Directory is how the directory knows the person: by their tenant and their id in Microsoft Entra.
-	Directory string `json:"d,omitempty"`
 }
+
+// Home is a document with notes about the turn's person, in their personal conversation; nil elsewhere, and once they have
+// said /forget. A feature that changes it saves it in [Feature].Left. Turns in other conversations of theirs race for it, so losing the race has to be harmless.
+func Home(t *Turn) *state.Scope { return t.docs.home }
 
 func homeKey(person state.Key) state.Key { return person.Under("notes", "home") }
 
@@ -347,12 +349,6 @@ func homeKey(person state.Key) state.Key { return person.Under("notes", "home") 
 func keepHome(ctx context.Context, t *Turn) {
 	if t.docs.home == nil {
 		return
-	}
-	if changed, err := t.docs.home.Changed(); err == nil && changed && state.Peek[home](t.docs.home).Directory != "" {
-		if err := listInDirectory(ctx, t); err != nil && !errors.Is(err, state.ErrConflict) {
-			zerolog.Ctx(ctx).Warn().Err(err).Msg("could not note which account the person has")
-			return
-		}
 	}
 	err := t.engine.cfg.Store.Save(ctx, t.docs.home)
 	if err != nil && !errors.Is(err, state.ErrConflict) {
@@ -385,11 +381,6 @@ func noteReference(t *Turn) {
 		now.Person = a.From.ID
 		if t.docs.home != nil && state.Peek[home](t.docs.home).Conversation != c.ID {
 			state.Of[home](t.docs.home).Conversation = c.ID
-		}
-		user, tenant := t.Proved()
-		known := t.engine.cfg.Requests && user != "" && tenant != ""
-		if id := tenant + "/" + user; t.docs.home != nil && known && state.Peek[home](t.docs.home).Directory != id {
-			state.Of[home](t.docs.home).Directory = id
 		}
 	}
 	if t.moved = *before != now; t.moved {
@@ -550,9 +541,6 @@ func Forget(ctx context.Context, t *Turn, saved func() error, each func(Place) e
 		return err
 	}
 	t.docs.home = nil
-	if err := forgetRequests(ctx, t); err != nil {
-		return err
-	}
 	*forgotten.Of(t) = true
 	if err := t.Save(ctx); err != nil {
 		return err

@@ -290,13 +290,14 @@ func handlerOf(t *Turn) Handler {
 
 // ownHandler handles a record that a feature submitted.
 func ownHandler(t *Turn) Handler {
+	name := cmp.Or(t.rec.Own, t.rec.Notice.runBy())
 	for _, f := range t.engine.cfg.Features {
-		if f.Name == t.rec.Own && f.Handle != nil {
+		if f.Name == name && f.Handle != nil {
 			return f.Handle
 		}
 	}
 	return func(context.Context, *Turn) error {
-		return &deadLetter{reason: fmt.Sprintf("this bot has no feature %.40q, whose record it is", t.rec.Own)}
+		return &deadLetter{reason: fmt.Sprintf("this bot has no feature %.40q, whose record it is", name)}
 	}
 }
 
@@ -424,9 +425,6 @@ func (t *Turn) end(ctx context.Context) (more bool, err error) {
 		}
 	}
 	keepHome(ctx, t)
-	if err := keepRequest(ctx, t); err != nil {
-		return false, err
-	}
 	id := t.rec.ID
 	for again := true; again; {
 		if err = listPlace(ctx, t); err == nil {
