@@ -387,8 +387,8 @@ func (p *server) turnRoutes(mux *http.ServeMux) {
 func (p *server) filtered(r *http.Request) []turnlog.Head {
 	want, outcome := strings.ToLower(r.URL.Query().Get("q")), r.URL.Query().Get("outcome")
 	return slices.DeleteFunc(p.turns.Turns(), func(h turnlog.Head) bool {
-		about := strings.ToLower(strings.Join([]string{h.ID, h.Person, p.placeName(h), h.Text, h.Outcome, strings.Join(h.Actions, " ")}, " "))
-		return !strings.Contains(about, want) || outcome != "" && h.Outcome != outcome
+		about := strings.ToLower(strings.Join([]string{h.ID, h.Person, p.placeName(h), h.Text, outcomeOf(h), strings.Join(h.Actions, " ")}, " "))
+		return !strings.Contains(about, want) || outcome != "" && outcomeOf(h) != outcome
 	})
 }
 
@@ -397,7 +397,7 @@ func (p *server) turnList(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	p.show(w, "/dev/turns", "Turns", p.turnsPage(turnListView{
 		Turns: p.filtered(r), TooFast: p.turns.TooFast(), Query: q.Get("q"), Outcome: q.Get("outcome"),
-		Outcomes: []string{turnlog.Running, turnlog.OK, turnlog.Failed, turnlog.Parked, turnlog.Waiting, turnlog.Ignored, turnlog.Duplicate},
+		Outcomes: []string{turnlog.Running, turnlog.OK, "unchanged", "refused", turnlog.Failed, turnlog.Parked, turnlog.Waiting, turnlog.Ignored, turnlog.Duplicate},
 	}), "live.js")
 }
 
@@ -415,7 +415,7 @@ func (p *server) turnView(rec turnlog.Record, page bool) *turnView {
 			}
 		}
 		if h.Parent == rec.ID {
-			v.Follows = append(v.Follows, h.ID)
+			v.Follows = append(v.Follows, h)
 		}
 	}
 	v.ByPath = folded(merged(rec.Changes), &rec)

@@ -33,7 +33,7 @@ type turnView struct {
 	Prev    string
 	Next    string
 	ByPath  []turnlog.Change
-	Follows []string // turns that follow from clicks on its cards
+	Follows []turnlog.Head // clicks on its cards, newest first
 }
 
 // span is a bar of the waterfall.

@@ -659,11 +659,11 @@ func (p *server) turnRow(t turnlog.Head) g.Node {
 		who += " in " + p.placeName(t)
 	}
 	return h.Tr(
-		h.Data("key", t.ID), h.Data("turn", t.ID), h.Data("outcome", t.Outcome),
+		h.Data("key", t.ID), h.Data("turn", t.ID), h.Data("outcome", outcomeOf(t)),
 		h.Td(h.Class("tick"), h.Input(
 			h.Type("checkbox"), h.Name("turn"), h.Value(t.ID), h.FormAttr("two"), h.Aria("label", "Compare turn "+t.ID),
 		)),
-		h.Td(h.Class("is"), h.Span(h.Class("mark"), text(t.Outcome))),
+		h.Td(h.Class("is"), h.Span(h.Class("mark"), text(outcomeOf(t)))),
 		h.Td(
 			h.Class("what"), h.A(markup.Href(turnAddress(t.ID)), h.Data("turn-link", t.ID), text(t.Text, either(t.Text == "", "turn "+t.ID, ""))),
 			g.If(t.Type == string(activity.Event)+" "+byHand, g.Group{space, label(byHand)}),
@@ -678,6 +678,17 @@ func (p *server) turnRow(t turnlog.Head) g.Node {
 			h.Button(h.Class("pin"), text(either(t.Pinned, "Unpin", "Pin")), unseen(" turn ", t.ID)),
 		)),
 	)
+}
+
+// outcomeOf is how a turn ended, in a word: one that ended well may have done nothing.
+func outcomeOf(t turnlog.Head) string {
+	switch {
+	case t.Refused != "":
+		return "refused"
+	case t.Outcome == turnlog.OK && t.Unchanged:
+		return "unchanged"
+	}
+	return t.Outcome
 }
 
 // placeName is the name of the conversation of a turn, or else what kind it is.
@@ -768,8 +779,8 @@ func (v *turnView) head() g.Node {
 		about = append(about, fmt.Sprintf("its process was lost %d times", v.Tries))
 	}
 	return h.Header(
-		h.Class("sum"), h.Data("turn", v.ID), h.Data("outcome", v.Outcome),
-		title(h.Span(h.Class("mark"), text(v.Outcome)), space, text(first(v.Text, maxGist))),
+		h.Class("sum"), h.Data("turn", v.ID), h.Data("outcome", outcomeOf(v.Head)),
+		title(h.Span(h.Class("mark"), text(outcomeOf(v.Head))), space, text(first(v.Text, maxGist))),
 		para("dim", text(strings.Join(about, " · "), " · "), link(turnAddress(v.ID), "turn ", v.ID)),
 	)
 }
@@ -793,7 +804,16 @@ func (p *server) turnLinks(v *turnView) g.Node {
 	if v.Parent != "" {
 		all = append(all, h.P(text("Follows "), turnLink(v.Parent, "turn ", v.Parent), text(".")))
 	}
-	all = append(all, g.Map(v.Follows, func(id string) g.Node { return h.P(text("Decided by "), turnLink(id, "turn ", id), text(".")) }))
+	if v.Refused != "" {
+		all = append(all, para("note", text("The click did not count: ", v.Refused)))
+	}
+	all = append(all, g.Map(v.Follows, func(click turnlog.Head) g.Node {
+		words, why := "Decided by ", "."
+		if click.Refused != "" {
+			words, why = "Not decided by ", ": "+click.Refused
+		}
+		return h.P(text(words, click.Person, " in "), turnLink(click.ID, "turn ", click.ID), text(why))
+	}))
 	if problems := v.Problems(); v.Error != "" || len(problems) > 0 {
 		all = append(all, h.Ul(h.Class("why"), h.Aria("label", "What went wrong"),
 			g.If(v.Error != "", h.Li(h.Strong(text("Failed:")), text(" ", v.Error))),

@@ -791,7 +791,7 @@ func FromTurns(ctx context.Context, cfg Config, name string, turns []turnlog.Rec
 	}
 	for i, p := range all {
 		for _, later := range all[i+1:] {
-			if later.rec.Parent == p.rec.ID {
+			if later.rec.Parent == p.rec.ID && later.rec.Refused == "" {
 				p.clicks = append(p.clicks, later)
 			}
 		}

@@ -321,15 +321,16 @@ type sending struct {
 }
 
 // see makes a request and records it.
-func (w watched) see(ctx context.Context, kind string, a *activity.Activity, send func(context.Context) (string, error)) (string, error) {
+func (w watched) see(ctx context.Context, kind string, to activity.Reference, a *activity.Activity, send func(context.Context) (string, error)) (string, error) {
 	of := turnid.From(ctx).Turn
 	if !w.of.keeps(of) {
 		return send(ctx)
 	}
 	var tries atomic.Int32
 	began := time.Now()
+	room, _, _ := strings.Cut(to.Conversation.ID, ";messageid=")
 	id, err := send(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { tries.Add(1) }}))
-	s := sending{turn: of, kind: kind, err: err, sent: Sent{At: began, ID: id, Tries: int(tries.Load()), TookNS: time.Since(began), Times: 1}}
+	s := sending{turn: of, kind: kind, err: err, sent: Sent{At: began, Room: room, ID: id, Tries: int(tries.Load()), TookNS: time.Since(began), Times: 1}}
 	if a != nil {
 		kept := *a
 		s.activity = &kept
@@ -339,20 +340,20 @@ func (w watched) see(ctx context.Context, kind string, a *activity.Activity, sen
 }
 
 func (w watched) Send(ctx context.Context, to activity.Reference, a *activity.Activity) (string, error) {
-	return w.see(ctx, "send", a, func(ctx context.Context) (string, error) { return w.Channel.Send(ctx, to, a) })
+	return w.see(ctx, "send", to, a, func(ctx context.Context) (string, error) { return w.Channel.Send(ctx, to, a) })
 }
 
 func (w watched) Reply(ctx context.Context, to activity.Reference, replyTo string, a *activity.Activity) (string, error) {
-	return w.see(ctx, "reply", a, func(ctx context.Context) (string, error) { return w.Channel.Reply(ctx, to, replyTo, a) })
+	return w.see(ctx, "reply", to, a, func(ctx context.Context) (string, error) { return w.Channel.Reply(ctx, to, replyTo, a) })
 }
 
 func (w watched) Update(ctx context.Context, to activity.Reference, id string, a *activity.Activity) error {
-	_, err := w.see(ctx, "update", a, func(ctx context.Context) (string, error) { return id, w.Channel.Update(ctx, to, id, a) })
+	_, err := w.see(ctx, "update", to, a, func(ctx context.Context) (string, error) { return id, w.Channel.Update(ctx, to, id, a) })
 	return err
 }
 
 func (w watched) Delete(ctx context.Context, to activity.Reference, id string, targeted bool) error {
-	_, err := w.see(ctx, "delete", nil, func(ctx context.Context) (string, error) { return id, w.Channel.Delete(ctx, to, id, targeted) })
+	_, err := w.see(ctx, "delete", to, nil, func(ctx context.Context) (string, error) { return id, w.Channel.Delete(ctx, to, id, targeted) })
 	return err
 }
 
@@ -600,6 +601,9 @@ func (b builder) about(raw jsontext.Value, text string) {
 	if a.Type == activity.Invoke || a.Type == activity.Event {
 		h.Type += " " + a.Name
 	}
+	if a.Type == activity.Invoke && a.Name == cardAction || text == "" && a.Type == activity.Message && len(a.Value) > 0 {
+		text = strings.TrimSpace("clicked " + clickIn(a).Action.Title)
+	}
 	h.Text = b.text(spelling.OneLine(cmp.Or(text, h.Type), maxWords))
 	b.clicked(a)
 }
@@ -611,16 +615,51 @@ func (b builder) clicked(a *activity.Activity) {
 		b.r.clicked = a.ReplyToID
 	}
 	for _, id := range slices.Backward(b.order) {
-		if from := b.turns[id]; slices.ContainsFunc(from.Sent, func(s Sent) bool { return b.r.follows(from, s) }) {
-			b.r.Parent = id
-			return
+		from := b.turns[id]
+		for _, s := range from.Sent {
+			b.r.follow(from, s)
 		}
 	}
 }
 
-// follows reports whether r is a click on what another turn sent.
-func (r *Record) follows(from *Record, s Sent) bool {
-	return r.clicked != "" && r.clicked == s.ID && r != from && r.room == from.room
+// follow notes it if r is a click on what another turn sent.
+func (r *Record) follow(from *Record, s Sent) {
+	if r.Parent == "" && r.clicked != "" && r.clicked == s.ID && r != from && r.room == cmp.Or(s.Room, from.room) {
+		r.Parent = from.ID
+		r.Text = spelling.OneLine(r.Text+" on “"+from.Text+"”", 2*maxWords)
+	}
+}
+
+// click is a click on a button of a card: an Action.Submit has its verb only.
+type click struct {
+	Action struct{ Title, Verb string }
+	Verb   string
+}
+
+func clickIn(a *activity.Activity) (c click) {
+	_ = json.Unmarshal(a.Value, &c) // any other value is no click
+	return c
+}
+
+// refused says why a click on an approval or a question did not count; "": it did, or it was on something else.
+func (r *Record) refused() string {
+	a, err := activity.Decode(r.Received.Activity)
+	if err != nil || r.clicked == "" {
+		return ""
+	}
+	c := clickIn(a)
+	if !strings.HasPrefix(cmp.Or(c.Action.Verb, c.Verb), "planbot/") {
+		return ""
+	}
+	var answer struct{ Body struct{ Value any } }
+	_ = json.Unmarshal(r.Received.Answer, &answer) // another answer says nothing
+	said, _ := answer.Body.Value.(string)          // else it is a card
+	for _, s := range r.Sent {
+		if a.Type == activity.Message && s.Activity != nil { // to one that counts the turn answers that waited
+			said = s.Text
+		}
+	}
+	return said
 }
 
 const cardAction = "adaptiveCard/action" // the name of an invoke that is a click on a card
@@ -720,6 +759,11 @@ func (b builder) over(h happened) {
 		r.ModelCalls, r.TokensIn, r.TokensOut, r.Cost = e.Usage.ModelCalls, e.Usage.PromptTokens, e.Usage.CompletionTokens, e.Usage.Cost
 	}
 	r.Received.Answer = b.json(e.Answer)
+	if e.Outcome == OK {
+		r.Refused = r.refused()
+		did := func(c Command) bool { return c.Result != "unchanged" }
+		r.Unchanged = len(r.Commands) > 0 && !slices.ContainsFunc(r.Commands, did)
+	}
 	if _, whole := h.state["conversation"]; !whole && r.Before["conversation"] != nil { // what it had changed is not saved
 		r.After, r.Changes = r.kept.state, r.Changes[:min(r.kept.changes, len(r.Changes))]
 		if r.After == nil {
@@ -829,9 +873,7 @@ func (b builder) sent(e sending) {
 	}
 	b.r.Sent = append(b.r.Sent, s)
 	for _, r := range b.turns { // a click may be faster than the answer to who sent the card
-		if r.Parent == "" && r.follows(b.r, s) {
-			r.Parent = b.r.ID
-		}
+		r.follow(b.r, s)
 	}
 }
 

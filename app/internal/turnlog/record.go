@@ -50,9 +50,12 @@ type Head struct {
 	TokensOut    int           `json:"tokensOut"`
 	TokensCached int           `json:"tokensCached"`
 	Cost         float64       `json:"cost"`
-	// Parent is the turn that sent the card on which this click was.
-	Parent string `json:"parent,omitempty"`
-	Error  string `json:"error,omitempty"` // why it failed, for the operator
+	// Parent is the turn that sent the card on which this click was. Refused says why the click did not count.
+	Parent  string `json:"parent,omitempty"`
+	Refused string `json:"refused,omitempty"`
+	// Unchanged says that none of its actions found anything to act on.
+	Unchanged bool   `json:"unchanged,omitempty"`
+	Error     string `json:"error,omitempty"` // why it failed, for the operator
 	// Problem is the first of [Record.Problems] of a turn that is over, in one short line.
 	Problem string `json:"problem,omitempty"`
 	// Incomplete says that the log missed some of it, because too much happened at once. Cut says
@@ -241,7 +244,8 @@ type Sent struct {
 	Kind     string         `json:"kind"` // send, reply, update, delete, typing or stream
 	Activity jsontext.Value `json:"activity,omitzero"`
 	Text     string         `json:"text,omitempty"`
-	ID       string         `json:"id,omitempty"` // that the channel gave
+	Room     string         `json:"room,omitempty"` // the conversation without a thread
+	ID       string         `json:"id,omitempty"`   // that the channel gave
 	Status   int            `json:"status,omitempty"`
 	Times    int            `json:"times"`
 	Tries    int            `json:"tries"`
