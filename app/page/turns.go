@@ -152,6 +152,9 @@ func (v *turnView) command(plan, number int, c turnlog.PlanCommand) (all []step)
 			}
 		}
 		slices.Sort(s.Labels)
+		if s.Result == turnlog.Lost {
+			s.Why = "The process ended before this was saved, so it was done again."
+		}
 		all = append(all, s)
 	}
 	if all == nil {

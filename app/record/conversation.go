@@ -960,7 +960,7 @@ func (p parts) rounds() {
 func (p parts) commands() {
 	for _, c := range p.rec.Commands {
 		s := p.at(c.At)
-		if s == nil {
+		if s == nil || c.Result == turnlog.Lost {
 			continue
 		}
 		d := &done{Action: Action{Action: c.Action}}

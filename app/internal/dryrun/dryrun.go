@@ -65,6 +65,7 @@ type Run struct {
 // The error says why there is no next plan; what came before is in the run.
 func Play(ctx context.Context, b Bot, t *actions.Turn, recorded []turnlog.Command, see func(turn.Event)) (*Run, error) {
 	d := &Run{Calls: []Call{}, bot: b, turn: t, left: slices.Clone(recorded), see: see}
+	d.left = slices.DeleteFunc(d.left, func(c turnlog.Command) bool { return c.Result == turnlog.Lost })
 	return d, d.run(ctx)
 }
 

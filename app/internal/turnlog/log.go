@@ -745,6 +745,11 @@ func (b builder) called(h happened) {
 			c.Data = b.encoded(v)
 		}
 	}
+	for i := range b.r.Commands {
+		if had := &b.r.Commands[i]; c.Again && had.Key == c.Key {
+			had.Result = Lost
+		}
+	}
 	b.r.Commands = append(b.r.Commands, c)
 	if !slices.Contains(b.r.Actions, c.Action) {
 		b.r.Actions = append(slices.Clip(b.r.Actions), c.Action)

@@ -217,13 +217,16 @@ type Command struct {
 	Again    bool          `json:"again,omitempty"`
 	Approved bool          `json:"approved,omitempty"`
 	SaveAs   string        `json:"saveAs,omitempty"`
-	Result   string        `json:"result"` // ok, failed or unchanged
+	Result   string        `json:"result"` // ok, failed, unchanged, or [Lost]
 	Text     string        `json:"text"`
 	Data     string        `json:"data,omitempty"`  // JSON
 	Shown    string        `json:"shown,omitempty"` // what cards have shown of it
 	Error    string        `json:"error,omitempty"`
 	TookNS   time.Duration `json:"tookNs"`
 }
+
+// Lost is the result of a call whose outcome was not saved before its process ended, and which was made again.
+const Lost = "lost"
 
 // Save is one entry of the journal.
 type Save struct {
