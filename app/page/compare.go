@@ -79,8 +79,8 @@ func compare(a, b turnlog.Record) compareView {
 	}
 	fact("received", func(h turnlog.Head) string { return h.Text })
 	fact("outcome", func(h turnlog.Head) string { return strings.TrimSpace(h.Outcome + " " + h.Error) })
-	fact("waited", func(h turnlog.Head) string { return took(h.WaitedNS) })
-	fact("took", func(h turnlog.Head) string { return took(h.TookNS) })
+	fact("waited", func(h turnlog.Head) string { return took(h.WaitedNS + h.PausedNS) })
+	fact("took", func(h turnlog.Head) string { return tookOf(h) })
 	fact("model calls", func(h turnlog.Head) string { return strconv.Itoa(h.ModelCalls) })
 	fact("tokens", func(h turnlog.Head) string {
 		return fmt.Sprintf("%d in (%d cached), %d out", h.TokensIn, h.TokensCached, h.TokensOut)

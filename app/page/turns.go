@@ -218,7 +218,7 @@ func (v *turnView) said(number int, c turnlog.PlanCommand) step {
 
 // waterfall says what took how long.
 func waterfall(rec turnlog.Record) (spans []span) {
-	whole := max(rec.WaitedNS+rec.TookNS, 1)
+	whole := max(rec.Over().Sub(rec.At), 1)
 	if rec.Outcome == turnlog.Running {
 		whole = max(time.Since(rec.At), 1)
 	}
@@ -227,6 +227,11 @@ func waterfall(rec turnlog.Record) (spans []span) {
 		spans = append(spans, span{name, at, int(max(1, min(100*took/whole, time.Duration(100-at)))), took})
 	}
 	add("wait", 0, rec.WaitedNS)
+	for _, s := range rec.Journal {
+		if s.PausedNS > 0 {
+			add("wait", s.At.Sub(rec.At), s.PausedNS)
+		}
+	}
 	for _, r := range rec.Rounds {
 		if r.Answer != nil {
 			add("model", r.At.Sub(rec.At), r.Answer.TookNS)
@@ -367,7 +372,7 @@ var errLeftOut = errors.New("the page has not kept all of it, since some of it i
 func (g goOn) copy(ctx context.Context, a *activity.Activity, rec turnlog.Record, from turn.State, before bool) (*room, error) {
 	until := rec.At
 	if !before {
-		until = until.Add(rec.WaitedNS + rec.TookNS)
+		until = rec.Over()
 	}
 	next, ids, err := g.page.chat.copied(a, until, before)
 	if err != nil {

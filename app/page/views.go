@@ -671,7 +671,7 @@ func (p *server) turnRow(t turnlog.Head) g.Node {
 			g.If(t.Problem != "" && !mended, h.Span(h.Class("why"), text(t.Problem))),
 		),
 		h.Td(timeOf(t.At, t.At.Local().Format(time.TimeOnly))), h.Td(text(who)), h.Td(text(strings.Join(t.Actions, ", "))),
-		h.Td(h.Class("number"), text(took(t.TookNS))), h.Td(h.Class("number"), text(tokens)),
+		h.Td(h.Class("number"), text(tookOf(t))), h.Td(h.Class("number"), text(tokens)),
 		h.Td(h.Form(
 			h.Method("post"), markup.Action(turnAddress(t.ID, "pin")), markup.On("data-quiet", true),
 			p.tokenField(), g.If(!t.Pinned, sends("pinned", "1")),
@@ -689,6 +689,14 @@ func outcomeOf(t turnlog.Head) string {
 		return "unchanged"
 	}
 	return t.Outcome
+}
+
+// tookOf is how long a turn took beside its waits.
+func tookOf(t turnlog.Head) string {
+	if t.Outcome == turnlog.Running {
+		return "not over"
+	}
+	return took(t.TookNS)
 }
 
 // placeName is the name of the conversation of a turn, or else what kind it is.
@@ -723,9 +731,9 @@ func (p *server) turnBody(v *turnView) g.Node {
 			v.part("received", "Received", v.Type+": "+v.Received.Text, v.received()),
 			v.part("plan", "Plan", planGist(steps), planTable(steps)),
 			v.part("prompt", "Prompt", v.promptGist(), v.prompt()),
-			v.part("answer", "Answer", count(len(v.Rounds), "answer"), v.answer()),
+			v.part("answer", "Answer", v.answerGist(), v.answer()),
 			v.part("sent", "Sent", v.sentGist(), v.sent()),
-			v.part("time", "Time", "waited "+took(v.WaitedNS)+", took "+took(v.TookNS), v.waterfall()),
+			v.part("time", "Time", "waited "+took(v.WaitedNS+v.PausedNS)+", took "+tookOf(v.Head), v.waterfall()),
 			v.part("journal", "Journal", count(len(v.Journal), "save"), v.journal()),
 			v.part("log", "Log", count(len(v.Log), "line"), v.log()),
 			v.part("state", "State", count(len(v.ByPath), "value")+" changed", v.state()),
@@ -762,7 +770,7 @@ func (v *turnView) head() g.Node {
 	if v.Page {
 		title = h.H1
 	}
-	about := []string{v.Person, either(v.Kind == "", "no conversation", placeOf(v.Kind)), v.At.Local().Format(time.DateTime), took(v.TookNS)}
+	about := []string{v.Person, either(v.Kind == "", "no conversation", placeOf(v.Kind)), v.At.Local().Format(time.DateTime), tookOf(v.Head)}
 	if v.ModelCalls > 0 {
 		about = append(about, count(v.ModelCalls, "model call"))
 	}
@@ -981,6 +989,15 @@ func promptSection(s turnlog.Section, isOpen bool) g.Node {
 			jsonOf(s.Text),
 		),
 	)
+}
+
+// answerGist counts the answers. One may not be there yet.
+func (v *turnView) answerGist() string {
+	n := len(v.Rounds)
+	if n > 0 && v.Outcome == turnlog.Running && v.Rounds[n-1].Answer == nil {
+		return count(n-1, "answer") + " yet"
+	}
+	return count(n, "answer")
 }
 
 func (v *turnView) answer() g.Node {

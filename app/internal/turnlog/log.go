@@ -666,6 +666,10 @@ const cardAction = "adaptiveCard/action" // the name of an invoke that is a clic
 
 func (b builder) began(e happened) {
 	r := b.r
+	if n := len(r.Journal); r.Outcome == Waiting && n > 0 {
+		r.Journal[n-1].PausedNS = e.At.Sub(r.Over())
+		r.PausedNS += r.Journal[n-1].PausedNS
+	}
 	r.Tries, r.Outcome = e.Began.Tries, Running
 	if r.Received.Activity == nil && e.Began.Activity != nil {
 		r.Received.Activity, r.Received.Text = b.json(e.Began.Activity), b.text(e.Began.Text)
@@ -759,7 +763,7 @@ func (b builder) called(h happened) {
 
 func (b builder) over(h happened) {
 	r, e := b.r, h.Ended
-	r.Outcome, r.Error, r.TookNS = e.Outcome, b.text(e.Err), h.At.Sub(r.At)-r.WaitedNS
+	r.Outcome, r.Error, r.TookNS = e.Outcome, b.text(e.Err), h.At.Sub(r.At)-r.WaitedNS-r.PausedNS
 	if e.Usage.ModelCalls > 0 {
 		r.ModelCalls, r.TokensIn, r.TokensOut, r.Cost = e.Usage.ModelCalls, e.Usage.PromptTokens, e.Usage.CompletionTokens, e.Usage.Cost
 	}

@@ -42,9 +42,10 @@ type Head struct {
 	Text         string        `json:"text"`     // the first words
 	At           time.Time     `json:"at"`       // when the activity came
 	WaitedNS     time.Duration `json:"waitedNs"` // in the queue
-	TookNS       time.Duration `json:"tookNs"`
-	Tries        int           `json:"tries"`   // how often a process lost it
-	Actions      []string      `json:"actions"` // that were called
+	PausedNS     time.Duration `json:"pausedNs"` // since then, for a person or a time
+	TookNS       time.Duration `json:"tookNs"`   // beside both
+	Tries        int           `json:"tries"`    // how often a process lost it
+	Actions      []string      `json:"actions"`  // that were called
 	ModelCalls   int           `json:"modelCalls"`
 	TokensIn     int           `json:"tokensIn"`
 	TokensOut    int           `json:"tokensOut"`
@@ -65,6 +66,9 @@ type Head struct {
 	// Pinned says that it is dropped last when room is needed.
 	Pinned bool `json:"pinned,omitempty"`
 }
+
+// Over is when the turn ended, or began to wait.
+func (h *Head) Over() time.Time { return h.At.Add(h.WaitedNS + h.PausedNS + h.TookNS) }
 
 // Record is a turn, as far as it got.
 type Record struct {
@@ -236,7 +240,9 @@ type Save struct {
 	For    string        `json:"for,omitempty"` // what a turn waits for, such as approval
 	Bytes  int           `json:"bytes"`
 	TookNS time.Duration `json:"tookNs"`
-	Error  string        `json:"error,omitempty"`
+	// PausedNS is how long the turn then waited, once it goes on.
+	PausedNS time.Duration `json:"pausedNs,omitempty"`
+	Error    string        `json:"error,omitempty"`
 	// Dropped says that the turn's state was not saved any more.
 	Dropped bool `json:"dropped,omitempty"`
 }
