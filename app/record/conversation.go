@@ -937,8 +937,11 @@ func (p parts) rounds() {
 		case r.Answer == nil:
 			s.cannot = "The model has not answered yet."
 		case r.Answer.Error != "":
-			s.cannot = "A call of the model failed. How is not known in the form that a scenario needs."
-			s.answers, s.failed = append(s.answers, failures(&models.Error{Kind: models.Unavailable})...), true
+			if r.Answer.Kind == "" {
+				s.cannot = "A call of the model failed. How is not known in the form that a scenario needs."
+			}
+			fault := &models.Error{Kind: cmp.Or(r.Answer.Kind, models.Unavailable), Status: r.Answer.Status, Code: r.Answer.Code}
+			s.answers, s.failed = append(s.answers, failures(fault)...), true
 		case isCut(r.Answer.Text):
 			s.cannot = "An answer of the model is too large to be kept."
 		case r.Plan != nil && (len(r.Answer.Calls) > 0 || strings.Contains(r.Answer.Text, "<plan")):

@@ -28,6 +28,7 @@ import (
 	"github.com/planbot-go/planbot/internal/scrub"
 	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/internal/turnid"
+	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/planner/plan"
 )
@@ -828,6 +829,9 @@ func (b builder) planner(e planner.Event) {
 	round.Answer = &Answer{TookNS: a.Took}
 	if a.Err != nil {
 		round.Answer.Error = b.text(a.Err.Error())
+	}
+	if fault, ok := errors.AsType[*models.Error](a.Err); ok {
+		round.Answer.Kind, round.Answer.Status, round.Answer.Code = fault.Kind, fault.Status, b.text(fault.Code)
 	}
 	if m := a.Response; m != nil {
 		round.Answer.Text, round.Answer.Finish = b.text(m.Text), m.Finish

@@ -175,6 +175,10 @@ type Answer struct {
 	Cost   float64       `json:"cost"`
 	TookNS time.Duration `json:"tookNs"`
 	Error  string        `json:"error,omitempty"`
+	// Kind, Status and Code say how the model failed, as those of a [models.Error].
+	Kind   string `json:"errorKind,omitempty"`
+	Status int    `json:"errorStatus,omitempty"`
+	Code   string `json:"errorCode,omitempty"`
 }
 
 // Call is a call that the model wrote.
