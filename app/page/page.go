@@ -387,8 +387,14 @@ func (p *server) turnRoutes(mux *http.ServeMux) {
 func (p *server) filtered(r *http.Request) []turnlog.Head {
 	want, outcome := strings.ToLower(r.URL.Query().Get("q")), r.URL.Query().Get("outcome")
 	return slices.DeleteFunc(p.turns.Turns(), func(h turnlog.Head) bool {
-		about := strings.ToLower(strings.Join([]string{h.ID, h.Person, p.placeName(h), h.Text, outcomeOf(h), strings.Join(h.Actions, " ")}, " "))
-		return !strings.Contains(about, want) || outcome != "" && outcomeOf(h) != outcome
+		about := append([]string{h.ID, h.Person, p.placeName(h), h.Text, outcomeOf(h), h.Error, h.Refused}, h.Actions...)
+		if rec, ok := p.turns.Turn(h.ID); ok && want != "" {
+			about = append(about, rec.Received.Dropped)
+			for _, problem := range rec.Problems() {
+				about = append(about, problem.Text)
+			}
+		}
+		return !strings.Contains(strings.ToLower(strings.Join(about, " ")), want) || outcome != "" && outcomeOf(h) != outcome
 	})
 }
 

@@ -355,7 +355,7 @@ func (p *server) workbenchPage(v workbenchView) g.Node {
 }
 
 func (p *server) openTurns(v workbenchView) g.Node {
-	return g.Group{h.H2(text("Turns")), p.turnRows(v.Turns, "No turn yet.")}
+	return g.Group{h.H2(text("Turns")), p.turnRows(v.Turns)}
 }
 
 // chatForm is a form that does something in the chat. A script sends it without another page if it is quiet.
@@ -627,13 +627,14 @@ func (p *server) turnsPage(v turnListView) g.Node {
 			h.Span(h.Class("ways"), link("/dev/turns.json", "JSON")),
 		),
 		h.Form(h.ID("two"), h.Method("get"), markup.Action("/dev/turns/compare")),
-		h.Section(h.Aria("label", "Turns"), h.Class("turns"), h.ID("turns"), p.turnRows(v.Turns, "No turn matches.")),
+		h.Section(h.Aria("label", "Turns"), h.Class("turns"), h.ID("turns"), p.turnRows(v.Turns)),
 		g.If(v.TooFast > 0, para("note", text(v.TooFast, " turns came so fast that only their heads are kept."))),
 	)
 }
 
-// turnRows is a table of turns, or says that there are none.
-func (p *server) turnRows(turns []turnlog.Head, none string) g.Node {
+// turnRows is a table of turns, or says that there are none or that none matches.
+func (p *server) turnRows(turns []turnlog.Head) g.Node {
+	none := either(len(p.turns.Turns()) > 0, "No turn matches.", "No turn yet.")
 	rows := h.Tr(h.Data("key", "none"), h.Td(h.ColSpan("9"), text(none)))
 	if len(turns) > 0 {
 		rows = g.Map(turns, p.turnRow)
