@@ -325,10 +325,6 @@ var workbenchScripts = []string{"live.js", "chat.js", "adaptivecards.min.js"}
 
 // workbenchPage is the chat beside the turns.
 func (p *server) workbenchPage(v workbenchView) g.Node {
-	open := ""
-	if v.Turn != nil {
-		open = v.Turn.ID
-	}
 	return h.Main(
 		h.ID("main"), h.Class("bench"), h.Data("last", fmt.Sprint(v.Last)), h.Data("room", v.Room.Key),
 		h.H1(h.Class("hidden"), text("Chat with ", v.Bot)),
@@ -349,13 +345,21 @@ func (p *server) workbenchPage(v workbenchView) g.Node {
 		h.Section(
 			h.Class("side"),
 			h.Section(h.Class("turns"), h.Aria("label", "Turns"), h.ID("turns"), p.openTurns(v)),
-			h.Section(h.Class("one"), h.Aria("label", "Turn"), h.ID("turn"), h.Data("open", open), p.openTurn(v.Turn)),
+			h.Section(h.Class("one"), h.Aria("label", "Turn"), h.ID("turn"), h.Data("open", v.open()), p.openTurn(v.Turn)),
 		),
 	)
 }
 
 func (p *server) openTurns(v workbenchView) g.Node {
-	return g.Group{h.H2(text("Turns")), p.turnRows(v.Turns)}
+	return g.Group{h.H2(text("Turns")), p.turnRows(v.Turns, v.open())}
+}
+
+// open is the id of the turn that is open; "": none is.
+func (v workbenchView) open() string {
+	if v.Turn == nil {
+		return ""
+	}
+	return v.Turn.ID
 }
 
 // chatForm is a form that does something in the chat. A script sends it without another page if it is quiet.
@@ -627,17 +631,17 @@ func (p *server) turnsPage(v turnListView) g.Node {
 			h.Span(h.Class("ways"), link("/dev/turns.json", "JSON")),
 		),
 		h.Form(h.ID("two"), h.Method("get"), markup.Action("/dev/turns/compare")),
-		h.Section(h.Aria("label", "Turns"), h.Class("turns"), h.ID("turns"), p.turnRows(v.Turns)),
+		h.Section(h.Aria("label", "Turns"), h.Class("turns"), h.ID("turns"), p.turnRows(v.Turns, "")),
 		g.If(v.TooFast > 0, para("note", text(v.TooFast, " turns came so fast that only their heads are kept."))),
 	)
 }
 
-// turnRows is a table of turns, or says that there are none or that none matches.
-func (p *server) turnRows(turns []turnlog.Head) g.Node {
+// turnRows is a table of turns, of which one may be open, or says that there are none or that none matches.
+func (p *server) turnRows(turns []turnlog.Head, open string) g.Node {
 	none := either(len(p.turns.Turns()) > 0, "No turn matches.", "No turn yet.")
 	rows := h.Tr(h.Data("key", "none"), h.Td(h.ColSpan("9"), text(none)))
 	if len(turns) > 0 {
-		rows = g.Map(turns, p.turnRow)
+		rows = g.Map(turns, func(t turnlog.Head) g.Node { return p.turnRow(t, t.ID == open) })
 	}
 	number := func(title string) g.Node { return h.Th(h.Scope("col"), h.Class("number"), text(title)) }
 	return h.Table(
@@ -649,7 +653,7 @@ func (p *server) turnRows(turns []turnlog.Head) g.Node {
 	)
 }
 
-func (p *server) turnRow(t turnlog.Head) g.Node {
+func (p *server) turnRow(t turnlog.Head, isOpen bool) g.Node {
 	mended := t.Outcome == turnlog.OK && strings.HasPrefix(t.Problem, turnlog.NoPlan) // why is on the turn's page
 	tokens := ""
 	if t.TokensIn > 0 {
@@ -666,7 +670,10 @@ func (p *server) turnRow(t turnlog.Head) g.Node {
 		)),
 		h.Td(h.Class("is"), h.Span(h.Class("mark"), text(outcomeOf(t)))),
 		h.Td(
-			h.Class("what"), h.A(markup.Href(turnAddress(t.ID)), h.Data("turn-link", t.ID), text(t.Text, either(t.Text == "", "turn "+t.ID, ""))),
+			h.Class("what"), h.A(
+				markup.Href(turnAddress(t.ID)), h.Data("turn-link", t.ID), g.If(isOpen, h.Aria("current", "true")),
+				text(t.Text, either(t.Text == "", "turn "+t.ID, "")),
+			),
 			g.If(t.Type == string(activity.Event)+" "+byHand, g.Group{space, label(byHand)}),
 			g.If(mended, g.Group{space, h.Span(h.Class("label"), h.Title(t.Problem), text("repaired"))}),
 			g.If(t.Problem != "" && !mended, h.Span(h.Class("why"), text(t.Problem))),

@@ -116,6 +116,8 @@ export async function openTurn(id) {
   query.set('turn', id);
   history.replaceState(null, '', `?${query}`);
   await turn();
+  part.scrollIntoView();
+  refresh('turns'); // which marks it
 }
 
 // Changes are collected for a moment, and one load runs at a time.
