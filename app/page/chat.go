@@ -732,7 +732,7 @@ func (c *chat) answered(r *room, id string, body []byte) {
 	case answer.Type == activity.CardContentType:
 		now := *m.Activity
 		now.Attachments = []activity.Attachment{{ContentType: answer.Type, Content: []byte(answer.Value)}}
-		m.Activity, m.Edited = &now, true
+		m.Activity, m.Edited, m.Note = &now, true, ""
 	default:
 		var text string
 		if json.Unmarshal(answer.Value, &text) != nil {
@@ -1055,14 +1055,15 @@ func (c *chat) put(a *activity.Activity, to *room, thread, reply string) (id str
 	if to.Kind == "channel" && m.Thread == "" {
 		m.Thread = m.ID
 	}
-	if a.Targeted() {
-		m.Note = "only one person sees this"
-	}
+	m.Note = noteOf(a)
 	if a.Type == activity.Message || m.Streaming {
 		to.add(m)
 	}
 	return m.ID, http.StatusCreated
 }
+
+// noteOf is what the page says of a message of the bot.
+func noteOf(a *activity.Activity) string { return either(a.Targeted(), "only one person sees this", "") }
 
 // edit changes the message that a request names, and reports whether there is one.
 func (c *chat) edit(w http.ResponseWriter, r *http.Request, change func(a *activity.Activity, to *room, m *message)) bool {
@@ -1086,7 +1087,7 @@ func (c *chat) edit(w http.ResponseWriter, r *http.Request, change func(a *activ
 
 func (c *chat) update(w http.ResponseWriter, r *http.Request) {
 	found := c.edit(w, r, func(a *activity.Activity, _ *room, m *message) {
-		m.Activity, m.Edited, m.Streaming = c.without(a), true, false
+		m.Activity, m.Edited, m.Streaming, m.Note = c.without(a), true, false, noteOf(a)
 	})
 	if found {
 		accepted(w, http.StatusOK, r.PathValue("id"))
