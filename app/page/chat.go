@@ -1063,7 +1063,9 @@ func (c *chat) put(a *activity.Activity, to *room, thread, reply string) (id str
 }
 
 // noteOf is what the page says of a message of the bot.
-func noteOf(a *activity.Activity) string { return either(a.Targeted(), "only one person sees this", "") }
+func noteOf(a *activity.Activity) string {
+	return either(a.Targeted(), "only one person sees this", "")
+}
 
 // edit changes the message that a request names, and reports whether there is one.
 func (c *chat) edit(w http.ResponseWriter, r *http.Request, change func(a *activity.Activity, to *room, m *message)) bool {

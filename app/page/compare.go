@@ -3,6 +3,7 @@ package page
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,8 +19,13 @@ func (c compared) routes(mux *http.ServeMux) {
 		return func(w http.ResponseWriter, r *http.Request) {
 			var of [2]turnlog.Record
 			ids := r.URL.Query()["turn"]
-			if len(ids) != 2 {
-				c.page.fail(w, http.StatusBadRequest, "Tick two turns to compare.")
+			switch {
+			case len(ids) == 2:
+			case strings.HasSuffix(r.URL.Path, ".json"):
+				c.page.fail(w, http.StatusBadRequest, "Name two turns to compare.")
+				return
+			default: // the list says what to do
+				http.Redirect(w, r, "/dev/turns?"+url.Values{"ticked": append(ids, "")}.Encode(), http.StatusSeeOther)
 				return
 			}
 			for i, id := range ids {

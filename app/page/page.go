@@ -402,7 +402,7 @@ func (p *server) filtered(r *http.Request) []turnlog.Head {
 func (p *server) turnList(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	p.show(w, "/dev/turns", "Turns", p.turnsPage(turnListView{
-		Turns: p.filtered(r), TooFast: p.turns.TooFast(), Query: q.Get("q"), Outcome: q.Get("outcome"),
+		Turns: p.filtered(r), Ticked: q["ticked"], TooFast: p.turns.TooFast(), Query: q.Get("q"), Outcome: q.Get("outcome"),
 		Outcomes: []string{turnlog.Running, turnlog.OK, "unchanged", "refused", turnlog.Failed, turnlog.Parked, turnlog.Waiting, turnlog.Ignored, turnlog.Duplicate},
 	}), "live.js")
 }

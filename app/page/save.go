@@ -24,8 +24,9 @@ import (
 type tests struct{ page *server }
 
 func (t tests) routes(mux *http.ServeMux) {
-	mux.HandleFunc("GET /dev/turns/save", t.show)
-	mux.HandleFunc("GET /dev/turns/save.json", t.show)
+	form := func(w http.ResponseWriter, r *http.Request) { t.show(w, r, http.StatusOK, "") }
+	mux.HandleFunc("GET /dev/turns/save", form)
+	mux.HandleFunc("GET /dev/turns/save.json", form)
 	mux.HandleFunc("GET /dev/turns/save.yaml", t.download)
 	mux.HandleFunc("POST /dev/turns/save", t.page.acts(t.save))
 }
@@ -40,7 +41,7 @@ type testView struct {
 	Turns  []chosenTurn // of the conversation, oldest first
 	IDs    []string     // that are chosen
 	YAML   string
-	Fault  string   // why there is no scenario
+	Fault  string   // why there is no scenario, or why it was not saved
 	Open   []string // what it does not check, and why
 	Name   string   // of the file
 	Folder string
@@ -80,10 +81,11 @@ func (t tests) write(ctx context.Context, ids []string, file string) (yaml []byt
 	return yaml, open, ""
 }
 
-func (t tests) show(w http.ResponseWriter, r *http.Request) {
-	q := r.URL.Query()
-	v := testView{IDs: q["turn"], Folder: t.page.of.Scenarios, Saved: q.Get("saved")}
-	v.Name = q.Get("name")
+// show shows the form, with what a request has filled in. fault says why that was not saved.
+func (t tests) show(w http.ResponseWriter, r *http.Request, status int, fault string) {
+	_ = r.ParseForm() // what cannot be read is missing
+	q := r.Form
+	v := testView{IDs: q["turn"], Folder: t.page.of.Scenarios, Saved: q.Get("saved"), Name: q.Get("name")}
 	if v.Name == "" {
 		v.Name = t.freeName(v.IDs)
 	}
@@ -94,6 +96,7 @@ func (t tests) show(w http.ResponseWriter, r *http.Request) {
 		yaml, v.Open, v.Fault = t.write(r.Context(), v.IDs, v.Name)
 		v.YAML = string(yaml)
 	}
+	v.Fault = cmp.Or(fault, v.Fault)
 	conversation := ""
 	if turns, _ := t.chosen(v.IDs[:min(1, len(v.IDs))]); len(turns) > 0 {
 		conversation, _, _ = strings.Cut(turns[0].Conversation, ";messageid=") // without its thread
@@ -108,7 +111,7 @@ func (t tests) show(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, map[string]any{"version": turnlog.Version, "turns": v.IDs, "yaml": v.YAML, "fault": v.Fault, "notChecked": v.Open, "name": v.Name, "folder": v.Folder})
 		return
 	}
-	t.page.show(w, "/dev/turns", "Save as test", t.page.savePage(v))
+	t.page.write(w, status, t.page.document("Save as test", "/dev/turns", t.page.savePage(v)))
 }
 
 func (t tests) freeName(ids []string) string {
@@ -150,22 +153,22 @@ func (t tests) save(w http.ResponseWriter, r *http.Request) {
 	name := r.PostFormValue("name")
 	ids := r.PostForm["turn"]
 	if !testFile.MatchString(name) {
-		t.page.fail(w, http.StatusBadRequest, nameHelp)
+		t.show(w, r, http.StatusBadRequest, nameHelp)
 		return
 	}
 	if t.page.of.Scenarios == "" {
-		t.page.fail(w, http.StatusConflict, "There is no folder for tests. Download the file instead.")
+		t.show(w, r, http.StatusConflict, "There is no folder for tests. Download the file instead.")
 		return
 	}
 	yaml, _, fault := t.write(r.Context(), ids, name)
 	if fault != "" {
-		t.page.fail(w, http.StatusConflict, fault)
+		t.show(w, r, http.StatusConflict, fault)
 		return
 	}
 	if err := createFile(t.page.of.Scenarios, name, yaml); err != nil {
 		t.page.cfg.Log.Warn().Err(err).Str("file", name).Msg("a test was not saved")
 		status, why := whyNotSaved(err, t.page.of.Scenarios, name)
-		t.page.fail(w, status, why)
+		t.show(w, r, status, why)
 		return
 	}
 	t.page.cfg.Log.Info().Str("file", filepath.Join(t.page.of.Scenarios, name)).Msg("a test was saved")

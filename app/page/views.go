@@ -351,7 +351,7 @@ func (p *server) workbenchPage(v workbenchView) g.Node {
 }
 
 func (p *server) openTurns(v workbenchView) g.Node {
-	return g.Group{h.H2(text("Turns")), p.turnRows(v.Turns, v.open())}
+	return g.Group{h.H2(text("Turns")), p.turnRows(v.Turns, v.open(), nil)}
 }
 
 // open is the id of the turn that is open; "": none is.
@@ -610,6 +610,7 @@ func first(content string, most int) string { return fmt.Sprintf("%.*s", most, c
 // turnListView is what the list of turns shows.
 type turnListView struct {
 	Turns    []turnlog.Head
+	Ticked   []string // ids, which were not two when somebody wanted to compare them
 	TooFast  int
 	Query    string
 	Outcome  string
@@ -630,18 +631,19 @@ func (p *server) turnsPage(v turnListView) g.Node {
 			h.Button(h.FormAttr("two"), text("Compare the two ticked")),
 			h.Span(h.Class("ways"), link("/dev/turns.json", "JSON")),
 		),
+		g.If(len(v.Ticked) > 0, h.P(h.Class("fault"), h.Role("alert"), text("Tick two turns, no more and no fewer, to compare them."))),
 		h.Form(h.ID("two"), h.Method("get"), markup.Action("/dev/turns/compare")),
-		h.Section(h.Aria("label", "Turns"), h.Class("turns"), h.ID("turns"), p.turnRows(v.Turns, "")),
+		h.Section(h.Aria("label", "Turns"), h.Class("turns"), h.ID("turns"), p.turnRows(v.Turns, "", v.Ticked)),
 		g.If(v.TooFast > 0, para("note", text(v.TooFast, " turns came so fast that only their heads are kept."))),
 	)
 }
 
 // turnRows is a table of turns, of which one may be open, or says that there are none or that none matches.
-func (p *server) turnRows(turns []turnlog.Head, open string) g.Node {
+func (p *server) turnRows(turns []turnlog.Head, open string, ticked []string) g.Node {
 	none := either(len(p.turns.Turns()) > 0, "No turn matches.", "No turn yet.")
 	rows := h.Tr(h.Data("key", "none"), h.Td(h.ColSpan("9"), text(none)))
 	if len(turns) > 0 {
-		rows = g.Map(turns, func(t turnlog.Head) g.Node { return p.turnRow(t, t.ID == open) })
+		rows = g.Map(turns, func(t turnlog.Head) g.Node { return p.turnRow(t, t.ID == open, slices.Contains(ticked, t.ID)) })
 	}
 	number := func(title string) g.Node { return h.Th(h.Scope("col"), h.Class("number"), text(title)) }
 	return h.Table(
@@ -653,7 +655,7 @@ func (p *server) turnRows(turns []turnlog.Head, open string) g.Node {
 	)
 }
 
-func (p *server) turnRow(t turnlog.Head, isOpen bool) g.Node {
+func (p *server) turnRow(t turnlog.Head, isOpen, isTicked bool) g.Node {
 	mended := t.Outcome == turnlog.OK && strings.HasPrefix(t.Problem, turnlog.NoPlan) // why is on the turn's page
 	tokens := ""
 	if t.TokensIn > 0 {
@@ -666,7 +668,7 @@ func (p *server) turnRow(t turnlog.Head, isOpen bool) g.Node {
 	return h.Tr(
 		h.Data("key", t.ID), h.Data("turn", t.ID), h.Data("outcome", outcomeOf(t)),
 		h.Td(h.Class("tick"), h.Input(
-			h.Type("checkbox"), h.Name("turn"), h.Value(t.ID), h.FormAttr("two"), h.Aria("label", "Compare turn "+t.ID),
+			h.Type("checkbox"), h.Name("turn"), h.Value(t.ID), h.FormAttr("two"), h.Aria("label", "Compare turn "+t.ID), markup.On("checked", isTicked),
 		)),
 		h.Td(h.Class("is"), h.Span(h.Class("mark"), text(outcomeOf(t)))),
 		h.Td(
