@@ -171,7 +171,7 @@ func newServer(cfg config) (*server, error) {
 	if cfg.Name == "" {
 		return nil, errors.New("page: no Name")
 	}
-	p := &server{cfg: cfg, secret: cmp.Or(cfg.Secret, rand.Text()), token: rand.Text(), hub: newHub()}
+	p := &server{cfg: cfg, secret: cmp.Or(cfg.Secret, rand.Text()), token: rand.Text(), hub: newHub(cfg.Keep != "")}
 	p.faults, p.nums, p.keeper = &faults{page: p}, &numbers{page: p}, &keeper{page: p, taken: map[string]time.Time{}}
 	p.tabs = []tabOf{
 		{"Chat", "/dev/"},
@@ -373,7 +373,7 @@ func (p *server) turnRoutes(mux *http.ServeMux) {
 		rec, ok := p.turns.Turn(id)
 		switch {
 		case !ok:
-			p.fail(w, http.StatusNotFound, "There is no turn "+id+" here. The page keeps the last ones, for as long as the bot runs.")
+			p.noTurn(w, id)
 		case asJSON:
 			countTokens(&rec, p.cfg.Counter)
 			writeJSON(w, rec)
@@ -381,6 +381,11 @@ func (p *server) turnRoutes(mux *http.ServeMux) {
 			p.show(w, "/dev/turns", "Turn "+id, p.turnPage(p.turnView(rec, true)), "live.js")
 		}
 	})
+}
+
+// noTurn answers a request for a turn that is not there.
+func (p *server) noTurn(w http.ResponseWriter, id string) {
+	p.fail(w, http.StatusNotFound, "There is no turn "+id+" here. The page keeps the last ones"+either(p.cfg.Keep == "", ", for as long as the bot runs.", "."))
 }
 
 // filtered are the turns that match the filter of a request.

@@ -34,6 +34,7 @@ type hub struct {
 	tabs    []*tab  // oldest first
 	closed  bool
 	started string // tells one start of the bot from another, for pages that outlive it
+	keeps   bool   // chat and turns outlive the process
 }
 
 // tab is an open stream.
@@ -44,7 +45,9 @@ type tab struct {
 
 // newHub makes a hub whose events have higher numbers than those of an earlier process: a page that has
 // seen that one loads everything.
-func newHub() *hub { return &hub{last: uint64(time.Now().UnixMilli()), started: rand.Text()[:8]} }
+func newHub(keeps bool) *hub {
+	return &hub{last: uint64(time.Now().UnixMilli()), started: rand.Text()[:8], keeps: keeps}
+}
 
 // tell records an event and wakes the streams. It never blocks.
 func (h *hub) tell(e event) {
@@ -137,7 +140,7 @@ func (h *hub) serve(w http.ResponseWriter, r *http.Request) {
 		return err == nil && control.Flush() == nil
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
-	if !send("retry: 1000\nid: %d\nevent: hello\ndata: {\"started\":%q}\n\n", seen, h.started) {
+	if !send("retry: 1000\nid: %d\nevent: hello\ndata: {\"started\":%q,\"keeps\":%t}\n\n", seen, h.started, h.keeps) {
 		return
 	}
 	ping := time.NewTicker(pingEvery)

@@ -325,7 +325,7 @@ var notCopied = []string{"reference", "home", "approvals", "sentnotices", "targe
 func (g goOn) begin(w http.ResponseWriter, r *http.Request) {
 	rec, ok := g.page.turns.Turn(r.PathValue("id"))
 	if !ok {
-		g.page.fail(w, http.StatusNotFound, "There is no turn "+r.PathValue("id")+" here. The page keeps the last ones, for as long as the bot runs.")
+		g.page.noTurn(w, r.PathValue("id"))
 		return
 	}
 	from, before := rec.After, r.PostFormValue("at") == "before"

@@ -169,7 +169,7 @@ func (w *whatIf) record(rw http.ResponseWriter, r *http.Request) *turnlog.Record
 	rec, ok := w.page.turns.Turn(r.PathValue("id"))
 	switch {
 	case !ok:
-		w.page.fail(rw, http.StatusNotFound, "There is no turn "+r.PathValue("id")+" here. The page keeps the last ones, for as long as the bot runs.")
+		w.page.noTurn(rw, r.PathValue("id"))
 	case w.page.of.WhatIf == nil:
 		w.page.fail(rw, http.StatusNotFound, "This bot cannot plan without running.")
 	case rec.Before == nil:

@@ -154,7 +154,7 @@ function changed({ id, kind, turns: ids = [], rooms = [] }) {
 
 let missed = 0; // the timer of a bot that does not answer
 /** Says in every tab that the bot has ended, or was started again: `started` tells one start from another. */
-function presence({ gone, started }) {
+function presence({ gone, started, keeps }) {
   const note = document.getElementById('gone');
   const was = note.dataset.started;
   const show = (words) => {
@@ -169,7 +169,7 @@ function presence({ gone, started }) {
   }
   clearTimeout(missed);
   missed = 0;
-  show(was === started ? '' : 'The bot was started again. Turns and messages of before are gone, unless it keeps them.');
+  show(was === started ? '' : `The bot was started again. Turns and messages of before are ${keeps ? 'kept' : 'gone'}.`);
 }
 
 function tell(what) {
@@ -190,7 +190,7 @@ function stream() {
     source.addEventListener('reset', take);
     source.addEventListener('hello', (e) => {
       document.documentElement.dataset.live = 'yes';
-      tell({ gone: false, started: JSON.parse(e.data).started });
+      tell({ gone: false, ...JSON.parse(e.data) });
     });
     source.addEventListener('bye', () => { document.documentElement.dataset.live = 'no'; source.close(); setTimeout(gone, 1000); });
     source.addEventListener('error', () => {
