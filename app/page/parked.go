@@ -216,9 +216,13 @@ func (k parked) waiting(one inbox.Waiting) waitingRow {
 	case wait == nil:
 	case len(wait.Pauses) > 0:
 		for name, raw := range wait.Pauses {
-			var about struct{ Action string }
+			var about struct {
+				Action  string
+				Expires time.Time
+			}
 			_ = json.Unmarshal(raw, &about) // what cannot be read names no action
 			row.About = cmp.Or(asks[name], name+" for ") + about.Action
+			row.Until = cmp.Or(about.Expires, row.Until) // as on its card: the record waits a little longer
 		}
 	case rec.Slots["file"] != nil:
 		row.About = "a person to take a file"
