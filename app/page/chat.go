@@ -799,7 +799,7 @@ func (c *chat) copied(a *activity.Activity, at time.Time, before bool) (next *ro
 		n++
 	}
 	fresh := func() string { return strings.ToLower(rand.Text()) }
-	next = &room{Key: fmt.Sprintf("%s-%d", old.Key, n), Name: fmt.Sprintf("%s %d", old.Name, n), Kind: old.Kind, Added: true}
+	next = &room{Key: fmt.Sprintf("%s-%d", old.Key, n), Name: fmt.Sprintf("%s (copy %d)", old.Name, n-1), Kind: old.Kind, Added: true}
 	switch old.Kind {
 	case "personal":
 		next.ID = "a:1pX" + fresh()
