@@ -104,6 +104,9 @@ func (v *turnView) steps() (all []step) {
 	next := 0
 	upTo := func(at time.Time) {
 		for ; next < len(v.Plans) && (at.IsZero() || v.Plans[next].At.Before(at)); next++ {
+			if len(v.Plans) > 1 {
+				all = append(all, step{Result: "line", Why: fmt.Sprint("Plan ", next+1)})
+			}
 			for i, c := range v.Plans[next].Commands {
 				all = append(all, v.command(next+1, i+1, c)...)
 			}
