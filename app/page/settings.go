@@ -3,6 +3,7 @@ package page
 import (
 	"context"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,16 +39,20 @@ type examination struct {
 }
 
 func (v *settingViews) routes(mux *http.ServeMux) {
-	mux.HandleFunc("GET /dev/settings", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /dev/settings", func(w http.ResponseWriter, r *http.Request) {
 		var set, unset []setting
+		query := r.URL.Query().Get("q")
 		for _, one := range v.of.Settings {
+			if !strings.Contains(strings.ToLower(one.Name+" "+one.About), strings.ToLower(query)) {
+				continue
+			}
 			if one.From != "" {
 				set = append(set, one)
 			} else {
 				unset = append(unset, one)
 			}
 		}
-		v.show(w, "/dev/settings", "Settings", v.settingsPage(settingsView{set, unset, v.last.Load(), v.of.Doctor != nil}))
+		v.show(w, "/dev/settings", "Settings", v.settingsPage(settingsView{query, set, unset, v.last.Load(), v.of.Doctor != nil}))
 	})
 	mux.HandleFunc("GET /dev/settings.json", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, map[string]any{"version": madeVersion, "settings": append([]setting{}, v.of.Settings...), "doctor": v.last.Load()})

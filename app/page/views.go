@@ -1813,6 +1813,7 @@ func skillFaults(all []faultShown) g.Node {
 
 // settingsView is what the view of settings shows.
 type settingsView struct {
+	Query      string // of the filter
 	Set, Unset []setting
 	Doctor     *examination // nil: there was none
 	CanExamine bool
@@ -1839,9 +1840,13 @@ func (p *server) settingsPage(v settingsView) g.Node {
 			link("/dev/settings.json", "JSON"),
 		),
 		titled("doctor", "Doctor", examine),
+		h.Form(
+			h.Class("row"), h.Method("get"), markup.Action("/dev/settings"),
+			h.Label(h.For("q"), text("Filter")), h.Input(h.ID("q"), h.Name("q"), h.Value(v.Query), h.Type("search")), h.Button(text("Show")),
+		),
 		titled("s-all", "What is set", settingsTable("What is set", v.Set)),
 		titled("s-rest", "What is not set", h.Details(
-			h.Class("source"), h.Summary(text(len(v.Unset), " settings")), settingsTable("What is not set", v.Unset),
+			h.Class("source"), markup.On("open", v.Query != ""), h.Summary(text(len(v.Unset), " settings")), settingsTable("What is not set", v.Unset),
 		)),
 	)
 }
@@ -1868,14 +1873,17 @@ func settingsTable(name string, rows []setting) g.Node {
 		return para("dim", text("None."))
 	}
 	return wide(name, []string{"Setting", "Value", "Set by", "What it does", "If it is not set"}, g.Map(rows, func(s setting) g.Node {
-		by := dim("nothing")
+		by, value := dim("nothing"), code(oneLine(s.Value))
 		if s.From != "" {
 			by = h.Strong(text(oneLine(s.From)))
+			if s.Value == "" {
+				value = dim("not shown")
+			}
 		}
 		return h.Tr(
 			h.Data("setting", oneLine(s.Name)), markup.On("data-set", s.From != ""),
 			rowHead(code(oneLine(s.Name)), g.If(s.Secret, g.Group{space, label("secret")})),
-			h.Td(code(oneLine(s.Value))), h.Td(by), h.Td(text(oneLine(s.About))), h.Td(text(oneLine(s.Default))),
+			h.Td(value), h.Td(by), h.Td(text(oneLine(s.About))), h.Td(text(oneLine(s.Default))),
 		)
 	}))
 }
