@@ -307,10 +307,20 @@ func costOf(ctx context.Context, counter prompts.Counter, trial trial, rec turnl
 	for _, m := range messages {
 		of.Question += counter.Tokens(m.Text)
 	}
-	if len(rec.Rounds) > 0 { // it knows of schemas, too, which are beside the messages
+	if len(rec.Rounds) > 0 {
 		of.Answer = cmp.Or(rec.Rounds[0].MaxTokens, of.Answer)
-		if a := rec.Rounds[0].Answer; a != nil {
-			of.Question = max(of.Question, a.In)
+		was := 0
+		for _, s := range rec.Rounds[0].Sections {
+			n := counter.Tokens(s.Text)
+			if s.Role == "request" { // schemas and tools, which are beside the messages
+				of.Question += n
+			}
+			if !s.Left {
+				was += n
+			}
+		}
+		if a := rec.Rounds[0].Answer; a != nil && a.In > 0 { // models count in their own ways: only what differs is counted here
+			of.Question = max(a.In+of.Question-was, 1)
 		}
 	}
 	of.Money = (float64(of.Question)*trial.Price[0] + float64(of.Answer)*trial.Price[2]) / 1e6
