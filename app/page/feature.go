@@ -32,8 +32,8 @@ import (
 
 // own are the settings of the page.
 type own struct {
-	Page bool   `env:"BOT_PAGE" default:"true" help:"false: no page at http://127.0.0.1:3978/, which shows turns; there is one in local mode only"`
-	Keep string `env:"BOT_PAGE_KEEP" else:"chat and turns end with the process" help:"folder where the page keeps chat and turns for the next process; bot dev sets it"`
+	Page bool   `env:"BOT_PAGE" default:"true" help:"false: no page at http://127.0.0.1:3978/; there is one in local mode only"`
+	Keep string `env:"BOT_PAGE_KEEP" else:"they end with the process" help:"folder where the page keeps chat and turns; bot dev sets it"`
 
 	page *server // nil: there is none
 	cfg  bot.Config
@@ -42,7 +42,15 @@ type own struct {
 // Feature serves the page of a bot in local mode.
 func Feature() app.Feature {
 	o := &own{}
-	return app.Feature{Name: "page", Settings: o, Open: o.open, Wire: o.wire, Serve: o.serve}
+	return app.Feature{Name: "page", Settings: o, Check: o.check, Open: o.open, Wire: o.wire, Serve: o.serve}
+}
+
+func (o *own) check(app.Values) error {
+	info, err := os.Stat(o.Keep)
+	if err == nil && !info.IsDir() {
+		return fmt.Errorf("BOT_PAGE_KEEP: %q is not a folder", o.Keep)
+	}
+	return nil
 }
 
 // open makes the page, which watches from the beginning and is served with the bot.
@@ -51,6 +59,11 @@ func (o *own) open(p *app.Program) (err error) {
 	host, _, _ := net.SplitHostPort(s.Listen())
 	if !o.Page || s.AppID != "" || s.NoAuth || !loopback.IsHost(host) {
 		return nil
+	}
+	if o.Keep != "" {
+		if err := os.MkdirAll(o.Keep, 0o700); err != nil {
+			return app.Usage(fmt.Errorf("BOT_PAGE_KEEP: %w", err))
+		}
 	}
 	secret := ""
 	if s.RedisURL != "" || s.DataDir != "" {
@@ -151,7 +164,9 @@ func (o *own) parts(ctx context.Context, p *app.Program) (parts, error) {
 		of.Crash = func() { os.Exit(ExitCrashed) }
 	}
 	for _, g := range s.Given() {
-		of.Settings = append(of.Settings, setting{Name: g.Variable, From: g.From, About: g.About, Default: g.Default, Value: g.Value, Secret: g.Secret})
+		of.Settings = append(of.Settings, setting{
+			Name: g.Variable, From: g.From, About: g.About, Default: g.Default, Value: g.Value, Secret: g.Secret,
+		})
 	}
 	for _, c := range p.ChatCommands() {
 		of.Commands = append(of.Commands, c.Title)
@@ -240,7 +255,7 @@ func (o *own) trial(ctx context.Context, p *app.Program, c variation) (trial, er
 	}
 	free := of.OpenAIKey == "" && of.OpenAIBaseURL == "" && of.AzureEndpoint == ""
 	if c.Model != "" && free {
-		return trial{}, errors.New("the bot has no model server, so it cannot ask another model: set OPENAI_API_KEY, OPENAI_BASE_URL or AZURE_OPENAI_ENDPOINT")
+		return trial{}, errors.New("without OPENAI_API_KEY, OPENAI_BASE_URL or AZURE_OPENAI_ENDPOINT the bot can ask no other model")
 	}
 	var given []string
 	for _, one := range [][2]string{{"BOT_PROMPTS_DIR", c.Prompts}, {model, c.Model}, {"BOT_PLANNER", c.Planner}} {
@@ -274,6 +289,7 @@ func (o *own) trial(ctx context.Context, p *app.Program, c variation) (trial, er
 		return trial{Own: own}, err
 	}
 	return trial{
-		Planner: maker, Actions: maker.Actions, Own: own, Policy: p.Policy(), Model: maker.AboutModel, Free: free, Price: s.Price(), Streams: o.cfg.Stream,
+		Planner: maker, Actions: maker.Actions, Own: own, Policy: p.Policy(),
+		Model: maker.AboutModel, Free: free, Price: s.Price(), Streams: o.cfg.Stream,
 	}, nil
 }
