@@ -260,7 +260,7 @@ func TestSecretsAreNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := remembering(t, "sequence")
 		for _, fact := range []string{"my card is 4111 1111 1111 1111", "my password is hunter2x", "SSN 078-05-1120"} {
-			b.learns(fact, "rememberFact failed: I don't keep passwords, card numbers or identity numbers")
+			b.learns(fact, "rememberFact failed: I don't keep secrets, such as passwords, codes, and card or identity numbers")
 		}
 		if kept := b.kept(); strings.Contains(kept, `"facts"`) {
 			t.Errorf("kept %s", kept)

@@ -231,7 +231,7 @@ func remember(ctx context.Context, turn *actions.Turn, in rememberIn) (actions.R
 	case utf8.RuneCountInString(text) > maxText:
 		return fail("a fact may have at most %d characters", maxText)
 	case secret(text):
-		return fail("I don't keep passwords, card numbers or identity numbers")
+		return fail("I don't keep secrets, such as passwords, codes, and card or identity numbers")
 	case !until.After(now):
 		return fail("that time has passed")
 	}

@@ -88,7 +88,7 @@ func TestWhatIsNotKept(t *testing.T) {
 		"SSN 078-05-1120", "078-05-1120", "passport number C01X00T47", "mein Personalausweis ist L01X00T47", "身份证号 11010519491231002X", "11010519491231002X",
 		"IBAN DE89 3704 0044 0532 0130 00", "DE89370400440532013000", "Steuer-ID 12 345 678 901", "codice fiscale RSSMRA85T10A562S", "DNI 12345678Z", "NINO AB 12 34 56 C", "my number is 123456789012",
 	} {
-		if got, want := b.call(turn(state.NewScope()), "rememberFact", map[string]any{"fact": fact}), "I don't keep passwords, card numbers or identity numbers"; got != want {
+		if got, want := b.call(turn(state.NewScope()), "rememberFact", map[string]any{"fact": fact}), "I don't keep secrets, such as passwords, codes, and card or identity numbers"; got != want {
 			t.Errorf("%q: %s", fact, got)
 		}
 	}
