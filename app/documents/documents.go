@@ -56,18 +56,21 @@ func Feature(cfg Config) app.Feature {
 }
 
 type feature struct {
-	On       bool          `env:"BOT_KNOWLEDGE" help:"true: answer from the documents that bot knowledge add has put into the bot's state"`
-	Dir      string        `env:"BOT_KNOWLEDGE_DIR" else:"none" help:"folders of documents to answer from, separated as in PATH; the bot reads them at start, and again when they change"`
-	Access   []string      `env:"BOT_KNOWLEDGE_ACCESS" needs:"BOT_KNOWLEDGE_DIR" else:"none, it has to be said" help:"who may read documents that do not say so themselves: everyone, nobody, or person:ID, team:ID, conversation:ID, group:NAME, comma separated"`
-	Every    time.Duration `env:"BOT_KNOWLEDGE_EVERY" default:"5m" help:"how often the bot looks for changes in these folders"`
-	Tenant   string        `env:"BOT_KNOWLEDGE_TENANT" else:"MICROSOFT_APP_TENANT_ID" help:"tenant whose people may read documents"`
-	Hybrid   bool          `env:"BOT_KNOWLEDGE_HYBRID" needs:"BOT_EMBEDDING_MODEL" help:"true: rank by words and by the embedding model, for texts with exact names and numbers"`
-	Pictures int           `env:"BOT_KNOWLEDGE_PICTURES" else:"none" max:"1000" needs:"BOT_MODEL_SEES" help:"how many pages of PDFs that are pictures the model reads, at most, each time a folder is read; each page once"`
+	On     bool     `env:"BOT_KNOWLEDGE" help:"true: answer from the documents that bot knowledge add has put into the bot's state"`
+	Dir    string   `env:"BOT_KNOWLEDGE_DIR" else:"none" help:"folders of documents to answer from, as in PATH; read again when they change"`
+	Tenant string   `env:"BOT_KNOWLEDGE_TENANT" else:"MICROSOFT_APP_TENANT_ID" help:"tenant whose people may read documents"`
+	Hybrid bool     `env:"BOT_KNOWLEDGE_HYBRID" needs:"BOT_EMBEDDING_MODEL" help:"true: rank by words, too, for exact names and numbers"`
+	Access []string `env:"BOT_KNOWLEDGE_ACCESS" needs:"BOT_KNOWLEDGE_DIR" else:"none, it has to be said" help:"who may read documents that do not say so themselves: everyone, nobody, or person:ID, team:ID, conversation:ID, group:NAME, comma separated"`
 
-	Model      string `env:"BOT_EMBEDDING_MODEL" else:"none, documents are found by their words" help:"embedding model (on Azure its deployment), so that documents are found by their meaning"`
-	Dimensions int    `env:"BOT_EMBEDDING_DIMENSIONS" default:"512" max:"4096" help:"length of its vectors"`
-	BaseURL    string `env:"BOT_EMBEDDING_BASE_URL" url:"http" else:"the model's; with a key of its own OpenAI's" needs:"BOT_EMBEDDING_MODEL" help:"server of the embedding model"`
-	Key        string `env:"BOT_EMBEDDING_API_KEY" secret:"true" else:"on the model's server that one's" needs:"BOT_EMBEDDING_MODEL" help:"key of that server; it never gets the model's"`
+	Pictures int `env:"BOT_KNOWLEDGE_PICTURES" else:"none" max:"1000" needs:"BOT_MODEL_SEES" help:"how many scanned pages a run reads"`
+
+	Every time.Duration `env:"BOT_KNOWLEDGE_EVERY" default:"5m" help:"how often the bot looks for changes in these folders"`
+
+	Model   string `env:"BOT_EMBEDDING_MODEL" else:"none: found by words" help:"model that finds documents by meaning (on Azure a deployment)"`
+	BaseURL string `env:"BOT_EMBEDDING_BASE_URL" url:"http" else:"the model's; with a key OpenAI's" needs:"BOT_EMBEDDING_MODEL" help:"server"`
+	Key     string `env:"BOT_EMBEDDING_API_KEY" secret:"true" else:"the model's, on its server" needs:"BOT_EMBEDDING_MODEL" help:"its key"`
+
+	Dimensions int `env:"BOT_EMBEDDING_DIMENSIONS" default:"512" max:"4096" help:"length of its vectors"`
 
 	cfg   Config
 	index atomic.Pointer[knowledge.Index] // of the bot, once it is made
@@ -424,7 +427,8 @@ func (f *feature) examine(ctx context.Context, p *app.Program) app.Check {
 			unread++
 		}
 	}
-	c := app.Check{Status: "ok", Detail: fmt.Sprintf("the index main has %s, %s, found by %s", turnview.Count(len(all), "document"), turnview.Count(passages, "passage"), cmp.Or(f.Model, "their words"))}
+	c := app.Check{Status: "ok", Detail: fmt.Sprintf("the index main has %s, %s, found by %s",
+		turnview.Count(len(all), "document"), turnview.Count(passages, "passage"), cmp.Or(f.Model, "their words"))}
 	if unread > 0 {
 		c.Detail += fmt.Sprintf("; %d of them nobody may read", unread)
 	}
@@ -565,7 +569,7 @@ type addCommand struct {
 	of *feature
 
 	Paths  []string      `arg:"" name:"path" help:"folders or files: Markdown, HTML, PDF, DOCX, XLSX, text"`
-	Access []string      `required:"" help:"who may read documents that do not say so themselves: everyone (of the tenant), nobody, person:ID, team:ID, conversation:ID or group:NAME, comma separated"`
+	Access []string      `required:"" help:"who may read: everyone, nobody, person:ID, team:ID, conversation:ID, group:NAME"`
 	Name   string        `help:"what to call the folder (the last part of its path); adding it again replaces it"`
 	URL    string        `name:"url" help:"https address of the folder, where people can read its files"`
 	Shrink bool          `help:"allow that more than 30 % of the documents have vanished"`

@@ -668,7 +668,8 @@ func (p *server) turnRow(t turnlog.Head, isOpen, isTicked bool) g.Node {
 	return h.Tr(
 		h.Data("key", t.ID), h.Data("turn", t.ID), h.Data("outcome", outcomeOf(t)),
 		h.Td(h.Class("tick"), h.Input(
-			h.Type("checkbox"), h.Name("turn"), h.Value(t.ID), h.FormAttr("two"), h.Aria("label", "Compare turn "+t.ID), markup.On("checked", isTicked),
+			h.Type("checkbox"), h.Name("turn"), h.Value(t.ID), h.FormAttr("two"), markup.On("checked", isTicked),
+			h.Aria("label", "Compare turn "+t.ID),
 		)),
 		h.Td(h.Class("is"), h.Span(h.Class("mark"), text(outcomeOf(t)))),
 		h.Td(
@@ -1088,8 +1089,9 @@ func (s step) html() g.Node {
 		h.Data("command", s.Action), h.Data("result", s.Result),
 		rowHead(text(s.Number, ". ", s.Kind, " "), code(s.Action), g.Map(s.Labels, func(l string) g.Node { return g.Group{space, label(l)} })),
 		cell("Planned", jsonOf(s.Planned)), cell("Resolved", resolved),
-		cell("Result", h.Span(h.Class("mark"), text(s.Result)), space, took, g.If(s.Why != "", para(either(s.Result == "failed", "fault", "line"), text(s.Why))),
-			frameOf(s.Text), jsonOf(s.Data)),
+		cell("Result",
+			h.Span(h.Class("mark"), text(s.Result)), space, took,
+			g.If(s.Why != "", para(either(s.Result == "failed", "fault", "line"), text(s.Why))), frameOf(s.Text), jsonOf(s.Data)),
 	)
 }
 
@@ -1145,7 +1147,8 @@ func (v *turnView) sent() g.Node {
 
 func (v *turnView) log() g.Node {
 	return h.Ol(h.Class("lines"), g.Map(v.Log, func(l turnlog.Line) g.Node {
-		return h.Li(h.Data("level", l.Level), h.Details(h.Summary(h.Span(h.Class("mark"), text(l.Level)), text(" ", l.Text)), jsonOf(string(l.Line))))
+		head := h.Summary(h.Span(h.Class("mark"), text(l.Level)), text(" ", l.Text))
+		return h.Li(h.Data("level", l.Level), h.Details(head, jsonOf(string(l.Line))))
 	}))
 }
 
@@ -1836,7 +1839,7 @@ func (p *server) settingsPage(v settingsView) g.Node {
 	return body(
 		h.H1(text("Settings")),
 		h.P(
-			text("The settings, and where each value comes from. Switches, numbers, times and single words are shown; other texts and secrets are not. "),
+			text("Where each value comes from. Switches, numbers, times and single words are shown; other texts and secrets are not. "),
 			link("/dev/settings.json", "JSON"),
 		),
 		titled("doctor", "Doctor", examine),
@@ -1846,7 +1849,8 @@ func (p *server) settingsPage(v settingsView) g.Node {
 		),
 		titled("s-all", "What is set", settingsTable("What is set", v.Set)),
 		titled("s-rest", "What is not set", h.Details(
-			h.Class("source"), markup.On("open", v.Query != ""), h.Summary(text(len(v.Unset), " settings")), settingsTable("What is not set", v.Unset),
+			h.Class("source"), markup.On("open", v.Query != ""),
+			h.Summary(text(len(v.Unset), " settings")), settingsTable("What is not set", v.Unset),
 		)),
 	)
 }
@@ -2005,7 +2009,8 @@ func (r waitingRow) html() g.Node {
 		chain = h.Ul(g.Map(r.Chain, func(line string) g.Node { return h.Li(text(oneLine(line))) }))
 	}
 	return h.Tr(
-		h.Data("waiting", r.ID), h.Data("for", r.For), h.Td(text(r.About), seen, chain), h.Td(text(where)), h.Td(day(r.Since)), h.Td(day(r.Until)),
+		h.Data("waiting", r.ID), h.Data("for", r.For),
+		h.Td(text(r.About), seen, chain), h.Td(text(where)), h.Td(day(r.Since)), h.Td(day(r.Until)),
 	)
 }
 
@@ -2040,7 +2045,10 @@ func activitiesPage(all []passed) g.Node {
 	}
 	return body(
 		h.H1(text("Activities")),
-		h.P(text("All that came in and went out in the turns that the page keeps, and what the bot refused. Newest first. "), link("/dev/activities.json", "JSON")),
+		h.P(
+			text("All that came in and went out in the turns that the page keeps, and what the bot refused. Newest first. "),
+			link("/dev/activities.json", "JSON"),
+		),
 		list,
 	)
 }

@@ -396,7 +396,9 @@ func (w *whatIf) run(rw http.ResponseWriter, r *http.Request) {
 }
 
 // plan plans once. The error says that the changes cannot be used.
-func (w *whatIf) plan(ctx context.Context, trial trial, log *turnlog.Log, rec turnlog.Record, c changes, id string, of cost) (trialRun, error) {
+func (w *whatIf) plan(
+	ctx context.Context, trial trial, log *turnlog.Log, rec turnlog.Record, c changes, id string, of cost,
+) (trialRun, error) {
 	t, err := c.turn(rec, id)
 	if err != nil {
 		return trialRun{}, err
