@@ -369,7 +369,7 @@ func (s *Scrubber) hide(f *secretForm, text string) string {
 		m := f.find().FindStringSubmatch(found)
 		before, value := m[1], m[2]
 		inner := strings.Trim(value, "\\\"'`")
-		if inner == Secret || inner == "" || f.odd && !oddWord().MatchString(inner) {
+		if inner == Secret || inner == "" || f.odd && !oddWord().MatchString(inner) || value == inner && sentence().MatchString(value) {
 			return found
 		}
 		if f.learn {
@@ -414,6 +414,10 @@ type secretForm struct {
 	odd   bool     // only an oddWord counts as the secret
 	learn bool     // the value is a secret wherever else it appears, if it looks like one
 }
+
+// sentence matches how a sentence begins or goes on, as in "invalid_api_key: the server…": nobody has such a secret.
+var sentence = lazy.Regexp(`(?i)^(?:the|this|that|these|there|your|you|our|any|and|but|for|from|with|was|were|has|have|had|not|cannot|can|could|` +
+	`should|must|may|will|please|incorrect|invalid|missing)$`)
 
 // oddWord matches what is hardly a word of a sentence: with digits, signs, or mixed case.
 var oddWord = lazy.Regexp(`[\d@#$%^&*_+=~]|!+[^!]|\p{Ll}.*\p{Lu}|\p{Lu}.*\p{Lu}.*\p{Ll}`)

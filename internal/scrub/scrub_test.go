@@ -48,6 +48,8 @@ func TestSecrets(t *testing.T) {
 		"pass: Short55 and --password cliword and --api-key=k1k2k3":                                    "pass: [secret] and --password [secret] and --api-key=[secret]",
 		"password: Hunter2Abc! or **Password:** a&b8;x*y":                                              "password: [secret] or **Password:** [secret]",
 		"secret = 'a b c' and clientSecret=\"x y\" token: `a b`":                                       "secret = '[secret]' and clientSecret=\"[secret]\" token: `[secret]`",
+		"invalid_api_key: thekey, password: thesecret":                                                 "invalid_api_key: [secret], password: [secret]",
+		"password: 'the', invalid_api_key: the-1, x":                                                   "password: '[secret]', invalid_api_key: [secret], x",
 		"pwd=a1b2c3\nnext":                 "pwd=[secret]\nnext",
 		`{\"pwd\":\"a b\"}, pwd: "C:\x y"`: `{\"pwd\":\"[secret]\"}, pwd: "[secret]"`,
 	} {
@@ -102,6 +104,7 @@ func TestSentences(t *testing.T) {
 		"they pass: all of them", "basic understanding, bearer instruments", "the token is expired", "a secret santa for everybody",
 		"password reset at 10:30", "max_tokens: 10, tokens: 20", "the design=good", "sk-learn and hf_x and npm_run", "see 密码 and 口令",
 		"I will mark it", `{"type":"plan","commands":[]}`, "user-1 in conversation-1 of tenant-1 at person-1@example.com", "[secret]", "1:1 with 19: and 29: people",
+		"invalid_api_key: the server does not know it", "OPENAI_API_KEY: Incorrect API key provided", "the secret: you must not tell",
 		"Everybody passes. Is it secret? It is.", "https://host:8080/a@b?x=1",
 	} {
 		if got := s.Text(text); got != text {
