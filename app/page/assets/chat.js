@@ -45,6 +45,12 @@ document.addEventListener('submit', async (e) => {
   if (!text.trim()) return;
   const sent = post(form, null, 'This was not sent'); // which has read the box
   box.value = '';
+  const own = document.createElement('article'); // until the page has it: the bot may crash first
+  own.className = 'message theirs';
+  own.dataset.key = `sending ${log.childElementCount}`;
+  own.textContent = text;
+  log.append(own);
+  log.scrollTop = log.scrollHeight;
   if (!await sent) box.value ||= text;
   log.scrollTop = log.scrollHeight;
   refresh('messages');
