@@ -152,6 +152,17 @@ export const pageChecks = {
     return '';
   }),
 
+  'a small window has room for messages and for every tab': (url) => inBrowser({}, async (page) => {
+    for (const [width, height] of [[780, 493], [320, 640]]) {
+      await page.setViewportSize({ width, height });
+      await page.goto(`${url}/dev/`);
+      const room = await page.evaluate(() => document.querySelector('.say').getBoundingClientRect().top - document.getElementById('messages').getBoundingClientRect().top);
+      const tab = await page.getByRole('link', { name: 'Help', exact: true }).boundingBox();
+      if (room < 200 || tab.x + tab.width > width) return `at ${width} px ${room} px are for messages, and the last tab ends at ${tab.x + tab.width}`;
+    }
+    return '';
+  }),
+
   'a turn says what became of each command': (_, dir) => scripted(dir, [plan(
     { type: 'DO', action: 'addItem', entities: { list: 'x', item: 'milk' }, saveAs: 'ADDED' }, say('Done: $ADDED'), say('Bye.'),
   )], (url) => inBrowser({}, async (page) => {
