@@ -83,6 +83,10 @@ func TestCrashOnPurpose(t *testing.T) {
 	if h := is.Turns[0]; h.Tries != 1 || strings.Join(h.Actions, " ") != "createList addItem" {
 		t.Errorf("%+v", h)
 	}
+	_, shown := ask(http.MethodGet, "/dev/turns/"+is.Turns[0].ID, nil)
+	if strings.Count(shown, `data-command="createList" data-result="lost"`) != 1 || strings.Count(shown, `data-command="createList" data-result="ok"`) != 1 {
+		t.Errorf("the plan does not tell the attempt that was lost:\n%s", shown)
+	}
 	_, body := ask(http.MethodGet, "/dev/parts/messages?room=mia", nil)
 	for _, text := range []string{"create a list Home and add milk to it", "Added milk to the list Home."} {
 		if !strings.Contains(body, text) {

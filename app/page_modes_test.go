@@ -4,12 +4,16 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +22,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/state/inbox"
 )
 
@@ -117,6 +122,34 @@ func TestPageIsForLocalModeOnly(t *testing.T) {
 	}
 }
 
+// TestPageKeeps: the folder that the page writes is made, and what cannot be one is a mistake in the settings.
+func TestPageKeeps(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "made", "page")
+	show(t, env{"port": "0", "bot-page-keep": dir})
+	info, err := os.Stat(dir)
+	if err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info, err)
+	}
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := (env{"port": "0", "bot-page-keep": file}).readAll(); err == nil || !strings.Contains(err.Error(), "BOT_PAGE_KEEP: "+strconv.Quote(file)+" is not a folder") {
+		t.Errorf("a file: %v", err)
+	}
+	s, b, err := env{"port": "0", "bot-page-keep": filepath.Join(file, "below")}.readAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &program{Settings: s, own: b, log: zerolog.Nop()}
+	t.Cleanup(p.close)
+	err = p.open(io.Discard)
+	if _, usage := errors.AsType[settings.Fault](err); !usage || !strings.Contains(err.Error(), "BOT_PAGE_KEEP: ") {
+		t.Errorf("below a file: %v", err)
+	}
+}
+
 // TestParked shows what is parked, in the Redis of this process and in another one.
 func TestParked(t *testing.T) {
 	t.Parallel()
@@ -153,7 +186,7 @@ func TestParked(t *testing.T) {
 			_, body := s.get("/dev/parked")
 			for _, want := range []string{
 				`data-dead="first"`, "its plan &lt;b&gt;does not fit", "createList", "my secret", `data-waiting="third" data-for="time"`, "a notice of reminders: call mum",
-				`data-waiting="approve" data-for="approval"><td>approval of deleteList`, "2026-01-02 03:00:00 UTC: asked Ben aad-ben (policy)", "an answer for book", "a person to sign in", "a notice at 0 9 * * 1 Europe/Berlin",
+				`data-waiting="approve" data-for="approval"><td>approval of deleteList`, "2026-01-02 03:00:00 UTC: asked Ben aad-ben (policy)", `datetime="2026-01-02T03:04:05Z"`, "an answer for book", "a person to sign in", "a notice at 0 9 * * 1 Europe/Berlin",
 			} {
 				if !strings.Contains(body, want) {
 					t.Errorf("no %q in\n%s", want, body)

@@ -163,6 +163,27 @@ export const pageChecks = {
     return '';
   }),
 
+  'a turn that is chosen comes into view, and is marked': (url) => inBrowser({ viewport: { width: 1280, height: 500 } }, async (page) => {
+    for (let i = 0; i < 12; i++) await talk(page, url, `add item ${i} to groceries`);
+    const link = page.getByRole('region', { name: 'Turns' }).getByRole('link', { name: 'add item 11 to groceries' });
+    await link.click();
+    await link.and(page.locator('[aria-current]')).waitFor();
+    const at = await page.locator('.sum').boundingBox();
+    return at.y >= 0 && at.y < 250 ? '' : `the turn is at ${at.y}`;
+  }),
+
+  'a message is shown before the bot has it': (url) => inBrowser({}, async (page) => {
+    await page.goto(`${url}/dev/`);
+    await page.route('**/dev/chat/say', () => {}); // as a bot that crashes
+    await page.getByRole('textbox', { name: 'Message' }).fill('add milk to groceries');
+    await page.keyboard.press('Enter');
+    const said = page.getByRole('log', { name: 'Messages' }).getByText('add milk to groceries', { exact: true });
+    await said.and(page.locator('.theirs')).waitFor();
+    await page.unroute('**/dev/chat/say');
+    await talk(page, url, 'add tea to groceries');
+    return await page.getByRole('log', { name: 'Messages' }).locator('.theirs').count() === 1 ? '' : 'it stays although the bot has not got it';
+  }),
+
   'a turn says what became of each command': (_, dir) => scripted(dir, [plan(
     { type: 'DO', action: 'addItem', entities: { list: 'x', item: 'milk' }, saveAs: 'ADDED' }, say('Done: $ADDED'), say('Bye.'),
   )], (url) => inBrowser({}, async (page) => {

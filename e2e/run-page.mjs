@@ -157,7 +157,7 @@ const checks = {
   'a conversation goes on elsewhere': (url, dir) => checking(dir, async (page) => {
     const turn = await talk(page, url, 'add milk to groceries');
     await page.goto(url + turn);
-    await follow(page, page.keyboard.press('f'), page.getByRole('link', { name: 'Mia Meyer 2', exact: true }).and(page.locator('[aria-current]')));
+    await follow(page, page.keyboard.press('f'), page.getByRole('link', { name: 'Mia Meyer (copy 1)', exact: true }).and(page.locator('[aria-current]')));
     await page.getByRole('textbox', { name: 'Message' }).fill('what is on my lists?');
     await page.keyboard.press('Enter');
     await page.locator('[data-from=bot]').filter({ hasText: 'groceries' }).nth(1).waitFor();

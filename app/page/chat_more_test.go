@@ -190,6 +190,15 @@ func TestCompareAndPin(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &twin); err != nil || twin.Version != 1 || len(twin.Parts) != 4 || twin.Parts[3].Name != "Plan" {
 		t.Errorf("%v: %s", err, body)
 	}
+	for _, ids := range []string{"", "turn=one", "turn=one&turn=two&turn=one"} {
+		status, _ := w.do(http.MethodGet, "/dev/turns/compare?"+ids, nil)
+		if status != http.StatusSeeOther {
+			t.Errorf("of %q: %d", ids, status)
+		}
+	}
+	if _, body := w.do(http.MethodGet, "/dev/turns?ticked=one&ticked=", nil); !strings.Contains(body, "Tick two turns") || strings.Count(body, " checked") != 1 {
+		t.Errorf("one was ticked: %s", body)
+	}
 	if status, _ := w.do(http.MethodGet, "/dev/turns/compare?turn=one&turn=three", nil); status != http.StatusNotFound {
 		t.Errorf("a turn that there is not: %d", status)
 	}

@@ -1,6 +1,7 @@
 package page_test
 
 import (
+	"bufio"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -31,6 +32,25 @@ func (w *wired) shows(path, text string, is bool) {
 	}
 }
 
+// hello is how the page's stream begins.
+func (w *wired) hello() string {
+	w.Helper()
+	req, err := http.NewRequestWithContext(w.Context(), http.MethodGet, w.url+"/dev/stream", nil)
+	if err != nil {
+		w.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }() // it has no end
+	line := ""
+	for in := bufio.NewScanner(res.Body); !strings.HasPrefix(line, "data:") && in.Scan(); {
+		line = in.Text()
+	}
+	return line
+}
+
 // TestKept: chat and turns are there for the process that comes next, also what the last one has still
 // seen after that began. What happens there is not replaced.
 func TestKept(t *testing.T) {
@@ -42,6 +62,12 @@ func TestKept(t *testing.T) {
 		w.page.WatchTurn(turn.Event{Turn: id, Received: &turn.Received{Activity: []byte(raw), Text: text}})
 	}
 	first := wireWith(t, cfg, page.Parts{})
+	if body := first.hello(); !strings.Contains(body, `"keeps":true`) {
+		t.Errorf("the stream says %s", body)
+	}
+	if _, body := first.do(http.MethodGet, "/dev/turns/none", nil); strings.Contains(body, "as long as the bot runs") {
+		t.Errorf("of no turn: %s", body)
+	}
 	first.post("/dev/chat/person", "name", "Bo Berg")
 	first.post("/dev/chat/room", "name", "Plans")
 	first.post("/dev/chat/rename", "room", "otto", "name", "Tests")

@@ -19,6 +19,7 @@ func TestSettings(t *testing.T) {
 	c := setup(t, set{parts: page.Parts{
 		Settings: []page.Setting{
 			{Name: "OPENAI_API_KEY", From: "the environment, as OPENAI_API_KEY", About: "key", Secret: true},
+			{Name: "BOT_STATE", From: "a flag", About: "where state lives", Value: "redis"}, {Name: "BOT_NAME", From: "a flag", About: "name"},
 			{Name: "BOT_PLANNER", About: hostile + strings.Repeat("D", 1<<20), Default: "sequence"},
 		},
 		Doctor: func(ctx context.Context) ([]app.Check, error) {
@@ -34,6 +35,14 @@ func TestSettings(t *testing.T) {
 		if !strings.Contains(body, want) {
 			t.Errorf("the view lacks %q", want)
 		}
+	}
+	for query, want := range map[string]string{"name": "BOT_NAME", "LIVES": "BOT_STATE"} {
+		if body := c.get("/dev/settings?q=" + query); strings.Count(body, "data-setting=") != 1 || !strings.Contains(body, `data-setting="`+want) {
+			t.Errorf("%s: %s", query, body)
+		}
+	}
+	if strings.Count(body, "not shown<") != 2 {
+		t.Errorf("set are %s", body)
 	}
 	if status, _, _ := c.do("GET", "/dev/settings/doctor", nil); status != http.StatusNotFound {
 		t.Errorf("GET has an effect: %d", status)

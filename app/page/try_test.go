@@ -1,11 +1,13 @@
 package page_test
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -526,6 +528,131 @@ func lastSaid(rec turnlog.Record) (text string) {
 }
 
 // TestGoOn: a conversation goes on under new ids, and the old one is as it was.
+// press clicks on the newest card of a conversation, and returns the turn of the click once that is over.
+func (s *attempted) press(room, as, title string) (id string) {
+	s.Helper()
+	var chat struct {
+		Messages []struct {
+			ID       string
+			Activity struct {
+				Attachments []struct {
+					Content struct{ Actions []map[string]any }
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(s.get("/dev/.json?room="+room)), &chat); err != nil {
+		s.Fatal(err)
+	}
+	had := len(s.page.Turns().Turns())
+	for _, m := range slices.Backward(chat.Messages) {
+		for _, at := range m.Activity.Attachments {
+			for _, button := range at.Content.Actions {
+				if button["title"] != title {
+					continue
+				}
+				maps.Copy(button, map[string]any{"room": room, "as": as, "message": m.ID})
+				raw, _ := json.Marshal(button) // it was JSON
+				req, err := http.NewRequestWithContext(s.Context(), http.MethodPost, s.url+"/dev/chat/click", bytes.NewReader(raw))
+				if err != nil {
+					s.Fatal(err)
+				}
+				req.Header.Set("Content-Type", "application/json")
+				res, err := http.DefaultClient.Do(req)
+				if err != nil || res.StatusCode != http.StatusNoContent {
+					s.Fatal(res, err)
+				}
+				_ = res.Body.Close() // nothing is read
+				return s.over(had)
+			}
+		}
+	}
+	s.Fatalf("%s has no button %s", room, title)
+	return ""
+}
+
+// TestFilter: a turn is found by what went wrong in it, also if it ended well, and the list says that none matches.
+func TestFilter(t *testing.T) {
+	t.Parallel()
+	s := try(t)
+	if rows := s.get("/dev/turns?q=x"); !strings.Contains(rows, "No turn yet.") {
+		t.Errorf("without turns: %s", rows)
+	}
+	s.says(bottest.Plan(bottest.Do("breakIt", "what", "it")), bottest.Plan(bottest.Say("I cannot.")), bottest.Plan(bottest.Say("Hello.")))
+	id := s.say("mia", "break it, please")
+	s.say("mia", "hello")
+	for _, path := range []string{"/dev/turns", "/dev/parts/turns"} {
+		if rows := s.get(path + "?q=It+IS+broken"); strings.Count(rows, "data-turn=") != 1 || !strings.Contains(rows, id) {
+			t.Errorf("%s by an error: %s", path, rows)
+		}
+		if rows := s.get(path + "?q=nowhere"); !strings.Contains(rows, "No turn matches.") {
+			t.Errorf("%s without a match: %s", path, rows)
+		}
+	}
+	// Each of its two plans is numbered from 1.
+	if view := s.get("/dev/turns/" + id); strings.Index(view, "Plan 1<") < 0 || strings.Index(view, "Plan 2<") < strings.Index(view, "Plan 1<") {
+		t.Errorf("the plans are not told apart: %s", view)
+	}
+}
+
+// TestRunningTurn: it is not over, and its answers are not there yet.
+func TestRunningTurn(t *testing.T) {
+	t.Parallel()
+	s := try(t)
+	s.hold = make(chan struct{})
+	release := sync.OnceFunc(func() { close(s.hold) })
+	defer release()
+	if status, body, _ := s.do(http.MethodPost, "/dev/chat/say", url.Values{"room": {"mia"}, "as": {"mia"}, "text": {"hello"}}); status >= 400 {
+		t.Fatalf("say: %d %s", status, body)
+	}
+	view := ""
+	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(view, "no answers yet"); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the turn is %s", view)
+		}
+		if all := s.page.Turns().Turns(); len(all) > 0 {
+			view = s.get("/dev/turns/" + all[0].ID)
+		}
+	}
+	if list := s.get("/dev/turns"); !strings.Contains(view, ", not over") || !strings.Contains(list, ">not over<") || strings.Contains(list, "0 ms") {
+		t.Errorf("the list is %s, the turn %s", list, view)
+	}
+	release()
+	s.over(0)
+}
+
+// TestDecidedBy: who may not decide has not decided, and the refusal goes with the card that it was about.
+func TestDecidedBy(t *testing.T) {
+	t.Parallel()
+	s := try(t)
+	s.says(bottest.Plan(bottest.Do("deploy", "what", "it"), bottest.Say("It is out.")))
+	asks := s.say("lunch", "@Listbot deploy it")
+	refused := s.press("lunch", "otto", "Approve")
+	const no = "You can&#39;t decide this. Nothing was done."
+	if body := s.get("/dev/parts/messages?room=lunch"); !strings.Contains(body, no) {
+		t.Errorf("the chat lacks the refusal: %s", body)
+	}
+	decided := s.press("lunch", "mia", "Approve")
+	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(s.get("/dev/parts/messages?room=lunch"), "It is out."); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it does not go on")
+		}
+	}
+	if body := s.get("/dev/parts/messages?room=lunch"); strings.Contains(body, no) {
+		t.Errorf("the refusal is still there: %s", body)
+	}
+	view := s.get("/dev/turns/" + asks)
+	for _, want := range []string{"Not decided by Otto Oduya in <a", refused + "</a>: " + no, "<p>Decided by Mia Meyer in <a", decided + "</a>.</p>"} {
+		if !strings.Contains(view, want) {
+			t.Errorf("the turn lacks %q: %s", want, view)
+		}
+	}
+	rows := s.get("/dev/turns?outcome=refused")
+	if !strings.Contains(rows, "clicked Approve on “deploy it”") || strings.Count(rows, "data-turn=") != 1 {
+		t.Errorf("refused are %s", rows)
+	}
+}
+
 func TestGoOn(t *testing.T) {
 	t.Parallel()
 	s := try(t)
@@ -551,6 +678,9 @@ func TestGoOn(t *testing.T) {
 			said := lastSaid(rec)
 			if !strings.Contains(said, c.want) || strings.Contains(said, c.not) {
 				t.Errorf("%s %s: it said %q", key, c.at, said)
+			}
+			if chat := s.get("/dev/?room=" + key); !strings.Contains(chat, fmt.Sprintf("(copy %d)", i+1)) {
+				t.Errorf("%s does not say that it is a copy: %s", key, chat)
 			}
 			if rec.Conversation == old.Conversation || rec.PersonID == old.PersonID {
 				t.Errorf("%s has old ids: %s, %s", key, rec.Conversation, rec.PersonID)
@@ -647,7 +777,7 @@ func TestSave(t *testing.T) {
 		t.Errorf("downloaded\n%s\nsaved\n%s", got, raw)
 	}
 	status, body, _ = s.do(http.MethodPost, "/dev/turns/save", url.Values{"token": {s.token}, "turn": {one}, "name": {"two-turns.yaml"}})
-	if again, _ := os.ReadFile(file); status != http.StatusConflict || !strings.Contains(body, "It was not changed") || string(again) != string(raw) { //nolint:gosec // of the test
+	if again, _ := os.ReadFile(file); status != http.StatusConflict || !strings.Contains(body, "It was not changed") || !strings.Contains(body, `name="name" value="two-turns.yaml"`) || string(again) != string(raw) { //nolint:gosec // of the test
 		t.Errorf("a second time: %d %s", status, body)
 	}
 	if entries, _ := os.ReadDir(s.folder); len(entries) != 1 {

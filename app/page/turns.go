@@ -143,12 +143,11 @@ func (v *turnView) command(plan, number int, c turnlog.PlanCommand) (all []step)
 			continue
 		}
 		s := step{
-			Number: number, Kind: c.Kind, Action: c.Action, Planned: call.Planned, Resolved: call.Resolved,
+			Number: number, Kind: c.Kind, Action: call.Action, Planned: call.Planned, Resolved: call.Resolved,
 			Result: call.Result, Why: call.Error, Text: call.Text, Data: call.Data, Took: took(call.TookNS),
 		}
-		saved := slices.ContainsFunc(v.Journal, func(j turnlog.Save) bool { return j.Error == "" && !j.Dropped && !j.At.Before(call.At) })
 		for name, is := range map[string]bool{
-			"approved": call.Approved, "again": call.Again, "saved by nothing": call.Result == "ok" && !saved && v.Outcome != turnlog.Running,
+			"approved": call.Approved, "again": call.Again, "saved by nothing": call.Result == "ok" && !v.Saved(call.At) && v.Outcome != turnlog.Running,
 		} {
 			if is {
 				s.Labels = append(s.Labels, name)
@@ -156,7 +155,7 @@ func (v *turnView) command(plan, number int, c turnlog.PlanCommand) (all []step)
 		}
 		slices.Sort(s.Labels)
 		if s.Result == turnlog.Lost {
-			s.Why = "The process ended before this was saved, so it was done again."
+			s.Why = "The process ended before this was saved."
 		}
 		all = append(all, s)
 	}

@@ -744,7 +744,7 @@ func (p *server) turnBody(v *turnView) g.Node {
 			v.part("prompt", "Prompt", v.promptGist(), v.prompt()),
 			v.part("answer", "Answer", v.answerGist(), v.answer()),
 			v.part("sent", "Sent", v.sentGist(), v.sent()),
-			v.part("time", "Time", "waited "+took(v.WaitedNS+v.PausedNS)+", took "+tookOf(v.Head), v.waterfall()),
+			v.part("time", "Time", "waited "+took(v.WaitedNS+v.PausedNS)+either(v.Outcome == turnlog.Running, ", ", ", took ")+tookOf(v.Head), v.waterfall()),
 			v.part("journal", "Journal", count(len(v.Journal), "save"), v.journal()),
 			v.part("log", "Log", count(len(v.Log), "line"), v.log()),
 			v.part("state", "State", count(len(v.ByPath), "value")+" changed", v.state()),

@@ -1,14 +1,17 @@
 package page
 
 import (
+	"context"
 	"strings"
 	"testing"
 
 	g "maragu.dev/gomponents"
 
+	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/app/internal/turnlog"
 	"github.com/planbot-go/planbot/internal/testing/markuptest"
+	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner/plan"
 )
 
@@ -124,6 +127,26 @@ func TestWhatWasSent(t *testing.T) {
 }
 
 // TestPlanGist: the line of a plan says which of its actions did not do what was asked.
+// question is a planner that would ask that.
+type question []models.Message
+
+func (question) Plan(context.Context, *actions.Turn) (p plan.Plan, err error) { return p, nil }
+
+func (q question) Messages(context.Context, *actions.Turn) ([]models.Message, error) { return q, nil }
+
+// TestCostOf: what a model counted is what the next question costs, but for what differs.
+func TestCostOf(t *testing.T) {
+	t.Parallel()
+	sections := []turnlog.Section{{Role: "user", Text: "12345"}, {Role: "user", Text: "left out", Left: true}, {Role: "request", Text: "123"}}
+	for in, want := range map[int]int{0: 18, 100: 102, 1: 3} {
+		rec := turnlog.Record{Rounds: []turnlog.Round{{Sections: sections, Answer: &turnlog.Answer{In: in}}}}
+		got, err := costOf(t.Context(), func(text string) int { return len(text) }, trial{Planner: question{{Text: "1234567"}}}, rec, changes{Text: "x"})
+		if err != nil || got.Question != want {
+			t.Errorf("behind %d tokens: %d, %v, want %d", in, got.Question, err, want)
+		}
+	}
+}
+
 func TestPlanGist(t *testing.T) {
 	t.Parallel()
 	got := planGist([]step{{Kind: plan.Do, Action: "a", Result: "ok"}, {Kind: plan.Do, Action: "b", Result: "unchanged"}, {Kind: plan.Say, Result: "sent"}})

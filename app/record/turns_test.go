@@ -107,6 +107,23 @@ func TestFromTurns(t *testing.T) {
 	}
 }
 
+// TestFromTurnsWithAFault: a test has the fault of the model as it was.
+func TestFromTurnsWithAFault(t *testing.T) {
+	t.Parallel()
+	turns := logged(t, "", nil, func(kit *bottest.Kit) {
+		mia := kit.Personal("Mia")
+		kit.Model.Fails(401, "invalid_api_key")
+		mia.Say("hello")
+		mia.Next()
+	})
+	file, open := written(t, record.Config{}, turns...)
+	contains(t, file, "http: 401", "invalid_api_key")
+	if open != nil || strings.Contains(file, "503") {
+		t.Errorf("%q\n%s", open, file)
+	}
+	plays(t, file, false)
+}
+
 // TestFromTurnsWithDecisions: what follows a click belongs to it, and without the click it is not there.
 func TestFromTurnsWithDecisions(t *testing.T) {
 	t.Parallel()

@@ -671,6 +671,14 @@ func (b builder) began(e happened) {
 		r.Journal[n-1].PausedNS = e.At.Sub(r.Over())
 		r.PausedNS += r.Journal[n-1].PausedNS
 	}
+	if r.Outcome == Running { // what the process before did not save is done again
+		for i := range r.Commands {
+			if !r.Saved(r.Commands[i].At) {
+				r.Commands[i].Result = Lost
+			}
+		}
+		r.Plans = slices.DeleteFunc(r.Plans, func(p Plan) bool { return !r.Saved(p.At) })
+	}
 	r.Tries, r.Outcome = e.Began.Tries, Running
 	if r.Received.Activity == nil && e.Began.Activity != nil {
 		r.Received.Activity, r.Received.Text = b.json(e.Began.Activity), b.text(e.Began.Text)
@@ -748,11 +756,6 @@ func (b builder) called(h happened) {
 	if v, err := e.Result.Value(); err == nil {
 		if _, isText := v.(string); !isText {
 			c.Data = b.encoded(v)
-		}
-	}
-	for i := range b.r.Commands {
-		if had := &b.r.Commands[i]; c.Again && had.Key == c.Key {
-			had.Result = Lost
 		}
 	}
 	b.r.Commands = append(b.r.Commands, c)

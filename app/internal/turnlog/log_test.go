@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/infracloudio/msbotbuilder-go/schema"
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
@@ -379,6 +380,58 @@ func TestParents(t *testing.T) {
 	}
 }
 
+// TestClicks: a click says what it pressed, where, and why it did not count. The text of another card's answer is no refusal.
+func TestClicks(t *testing.T) {
+	t.Parallel()
+	const no = `{"body":{"value":"You can't decide this."}}`
+	for name, c := range map[string]struct{ room, verb, answer, refused, parent string }{
+		"decided":      {"c", "planbot/approve", `{"body":{"value":{"type":"AdaptiveCard"}}}`, "", "asksforthis1"},
+		"refused":      {"c", "planbot/approve", no, "You can't decide this.", "asksforthis1"},
+		"another card": {"c", "lunch", no, "", "asksforthis1"},
+		"elsewhere":    {"otto", "planbot/approve", no, "You can't decide this.", "asksforthis1"},
+		"of nothing":   {"else", "planbot/approve", no, "You can't decide this.", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLog(t, turnlog.Config{})
+			l.receive("asksforthis1", "c")
+			l.sends("asksforthis1", "77", &activity.Activity{Type: activity.Message, Text: "May I?"}, nil)
+			to := activity.Reference{Conversation: schema.ConversationAccount{ID: "otto"}}
+			ctx := turnid.With(t.Context(), turnid.Of{Turn: "asksforthis1"})
+			if _, err := l.Channel(channel{id: "77"}).Send(ctx, to, &activity.Activity{Type: activity.Message}); err != nil {
+				t.Fatal(err)
+			}
+			l.receive("click", c.room, `,"type":"invoke","name":"adaptiveCard/action","replyToId":"77","value":{"action":{"title":"Approve","verb":"`+c.verb+`"}}`)
+			l.WatchTurn(turn.Event{Turn: "click", At: time.Now(), Ended: &turn.Ended{Outcome: turnlog.OK, Answer: []byte(c.answer)}})
+			l.settle()
+			want := "clicked Approve"
+			if c.parent != "" {
+				want += " on “hello”"
+			}
+			if r := l.turn("click"); r.Text != want || r.Refused != c.refused || r.Parent != c.parent {
+				t.Errorf("%q, refused %q, a click on %q", r.Text, r.Refused, r.Parent)
+			}
+		})
+	}
+}
+
+// TestUnchanged: a turn whose actions found nothing to act on is told from one that did something.
+func TestUnchanged(t *testing.T) {
+	t.Parallel()
+	l := newLog(t, turnlog.Config{})
+	for id, last := range map[string]actions.Result{"none": actions.Unchanged("there is no list"), "some": actions.Done} {
+		l.receive(id, id)
+		for _, result := range []actions.Result{actions.Unchanged("there is no list"), last} {
+			l.WatchTurn(turn.Event{Turn: id, Called: &turn.Called{Command: plan.Command{Action: "a"}, Result: result}})
+		}
+		l.end(id, turnlog.OK)
+	}
+	l.settle()
+	if !l.turn("none").Unchanged || l.turn("some").Unchanged {
+		t.Errorf("none: %t, some: %t", l.turn("none").Unchanged, l.turn("some").Unchanged)
+	}
+}
+
 // TestPromptAction: what an action asks a model is a round of the turn, and a call that is counted.
 func TestPromptAction(t *testing.T) {
 	t.Parallel()
@@ -392,6 +445,64 @@ func TestPromptAction(t *testing.T) {
 	r := l.turn("one")
 	if r.ModelCalls != 2 || r.TokensIn != 10 || len(r.Rounds) != 2 || r.Rounds[1].Planner != "action" || r.Rounds[1].Answer.Text != "action" || r.Rounds[1].Plan != nil {
 		t.Errorf("%+v", r)
+	}
+}
+
+// TestPaused: the time that a person takes to decide is no work of the turn.
+func TestPaused(t *testing.T) {
+	t.Parallel()
+	l := newLog(t, turnlog.Config{})
+	l.receive("1", "c")
+	l.settle()
+	began := l.turn("1").At
+	see := func(after time.Duration, e turn.Event) {
+		e.Turn, e.At = "1", began.Add(after)
+		l.WatchTurn(e)
+	}
+	see(time.Second, turn.Event{Began: &turn.Began{}, State: func() turn.State { return turn.State{} }})
+	for i := range 2 {
+		at := time.Duration(i) * time.Hour
+		see(at+2*time.Second, turn.Event{Saved: &turn.Saved{Record: []byte(`{"phase":"waiting"}`)}})
+		see(at+3*time.Second, turn.Event{Ended: &turn.Ended{Outcome: turnlog.Waiting}})
+		see(at+time.Hour, turn.Event{Began: &turn.Began{Again: true}, State: func() turn.State { return turn.State{} }})
+	}
+	see(2*time.Hour+time.Second, turn.Event{Ended: &turn.Ended{Outcome: turnlog.OK}})
+	l.settle()
+	r := l.turn("1")
+	if r.WaitedNS != time.Second || r.PausedNS != 2*time.Hour-6*time.Second || r.TookNS != 6*time.Second || r.Over().Sub(began) != 2*time.Hour+time.Second {
+		t.Errorf("waited %s, paused %s, took %s, over after %s", r.WaitedNS, r.PausedNS, r.TookNS, r.Over().Sub(began))
+	}
+	if got := r.Journal[1].PausedNS; got != time.Hour-3*time.Second {
+		t.Errorf("the first wait took %s", got)
+	}
+}
+
+// TestLostCall: a call whose outcome went with its process is not told as if it had been done twice.
+func TestLostCall(t *testing.T) {
+	t.Parallel()
+	l := newLog(t, turnlog.Config{})
+	l.receive("1", "c")
+	at := time.Now()
+	see := func(e turn.Event) {
+		at = at.Add(time.Second)
+		e.Turn, e.At = "1", at
+		l.WatchTurn(e)
+	}
+	call := turn.Event{Called: &turn.Called{Command: plan.Command{Action: "a"}, Result: actions.Done}}
+	saved := turn.Event{Saved: &turn.Saved{Record: []byte(`{"phase":"running"}`)}}
+	for _, e := range []turn.Event{
+		{Began: &turn.Began{}}, {Planned: &plan.Plan{}}, call, {Began: &turn.Began{Tries: 1}}, // which plans again
+		{Planned: &plan.Plan{}}, saved, call, saved, call, {Began: &turn.Began{Tries: 2, Again: true}}, call,
+	} {
+		see(e)
+	}
+	l.settle()
+	var got []string
+	for _, c := range l.turn("1").Commands {
+		got = append(got, fmt.Sprint(c.Plan, c.Result))
+	}
+	if want := "1lost 1ok 1lost 1ok"; strings.Join(got, " ") != want || len(l.turn("1").Plans) != 1 {
+		t.Errorf("the calls are %v, want %s", got, want)
 	}
 }
 

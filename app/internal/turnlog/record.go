@@ -70,6 +70,11 @@ type Head struct {
 // Over is when the turn ended, or began to wait.
 func (h *Head) Over() time.Time { return h.At.Add(h.WaitedNS + h.PausedNS + h.TookNS) }
 
+// Saved reports whether the turn was saved after that time.
+func (r *Record) Saved(at time.Time) bool {
+	return slices.ContainsFunc(r.Journal, func(s Save) bool { return s.Error == "" && !s.Dropped && !s.At.Before(at) })
+}
+
 // Record is a turn, as far as it got.
 type Record struct {
 	Version int `json:"version"`
@@ -233,7 +238,7 @@ type Command struct {
 	TookNS   time.Duration `json:"tookNs"`
 }
 
-// Lost is the result of a call whose outcome was not saved before its process ended, and which was made again.
+// Lost is the result of a call whose outcome was not saved before its process ended.
 const Lost = "lost"
 
 // Save is one entry of the journal.
