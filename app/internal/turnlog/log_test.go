@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/infracloudio/msbotbuilder-go/schema"
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
@@ -396,7 +395,8 @@ func TestClicks(t *testing.T) {
 			l := newLog(t, turnlog.Config{})
 			l.receive("asksforthis1", "c")
 			l.sends("asksforthis1", "77", &activity.Activity{Type: activity.Message, Text: "May I?"}, nil)
-			to := activity.Reference{Conversation: schema.ConversationAccount{ID: "otto"}}
+			var to activity.Reference
+			to.Conversation.ID = "otto"
 			ctx := turnid.With(t.Context(), turnid.Of{Turn: "asksforthis1"})
 			if _, err := l.Channel(channel{id: "77"}).Send(ctx, to, &activity.Activity{Type: activity.Message}); err != nil {
 				t.Fatal(err)
