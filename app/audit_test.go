@@ -132,12 +132,13 @@ func TestAuditIsVerified(t *testing.T) {
 		"added": {func(z map[string]float64, l []string) {
 			z[strings.Replace(l[2], "approved", "expired", 1)] = z[l[2]] + 0.5
 		}, "", "Entry 4 "},
-		"added, no hash":   {func(z map[string]float64, l []string) { z["{}"] = z[l[2]] + 0.5 }, "", "Entry 4 does not follow the one before it:\n{}\n"},
-		"added, empty":     {func(z map[string]float64, l []string) { z[""] = z[l[2]] + 0.5 }, "", "Entry 4 "},
-		"in another order": {func(z map[string]float64, l []string) { z[l[1]], z[l[2]] = z[l[2]], z[l[1]] }, "", "Entry 2 "},
-		"before --since":   {func(z map[string]float64, l []string) { delete(z, l[2]) }, "--since=150s", ""},
-		"the oldest went":  {func(z map[string]float64, l []string) { delete(z, l[0]) }, "", ""},
-		"the newest cut":   {func(z map[string]float64, l []string) { delete(z, l[5]) }, "", "The audit does not end where 6 entries had been written"},
+		"added, no hash":      {func(z map[string]float64, l []string) { z["{}"] = z[l[2]] + 0.5 }, "", "Entry 4 does not follow the one before it:\n{}\n"},
+		"added, empty":        {func(z map[string]float64, l []string) { z[""] = z[l[2]] + 0.5 }, "", "Entry 4 "},
+		"in another order":    {func(z map[string]float64, l []string) { z[l[1]], z[l[2]] = z[l[2]], z[l[1]] }, "", "Entry 2 "},
+		"before --since":      {func(z map[string]float64, l []string) { delete(z, l[2]) }, "--since=150s", ""},
+		"the oldest went":     {func(z map[string]float64, l []string) { delete(z, l[0]) }, "", "At the beginning, entries are missing that were there when the newest one was written: 1.\n5 audit lines verified after that.\n"},
+		"the oldest left out": {func(z map[string]float64, l []string) { delete(z, l[0]) }, "--since=1h", ""},
+		"the newest cut":      {func(z map[string]float64, l []string) { delete(z, l[5]) }, "", "The audit does not end where 6 entries had been written"},
 		"all hashes taken": {func(z map[string]float64, l []string) {
 			for _, line := range l[1:] {
 				swap(z, line, line[65:])
@@ -204,13 +205,14 @@ func TestAuditInFiles(t *testing.T) {
 		code int
 		want string
 	}{
-		"whole":       {all, 0, "Each of 3 audit lines follows the one before it.\n3 audit lines were written in all, and the newest of them is there.\nWithout BOT_AUDIT_KEYS"},
-		"changed":     {strings.Replace(all, `"id":"2"`, `"id":"9"`, 1), 1, "Entry 3 does not follow"},
-		"missing":     {lines[0] + lines[2] + lines[3], 1, "Entry 2 does not follow"},
-		"reordered":   {lines[1] + lines[0] + lines[2] + lines[3], 1, "Entry 2 does not follow"},
-		"cut off":     {lines[0] + lines[1], 1, "The newest entry is not followed"},
-		"its end cut": {lines[0] + lines[1] + lines[3], 1, "The audit does not end where 3 entries had been written"},
-		"empty":       {"", 0, "Each of 0 audit lines follows the one before it.\nNothing says whether there ever were any.\n"},
+		"whole":             {all, 0, "Each of 3 audit lines follows the one before it.\n3 audit lines were written in all, and the newest of them is there.\nWithout BOT_AUDIT_KEYS"},
+		"changed":           {strings.Replace(all, `"id":"2"`, `"id":"9"`, 1), 1, "Entry 3 does not follow"},
+		"missing":           {lines[0] + lines[2] + lines[3], 1, "Entry 2 does not follow"},
+		"reordered":         {lines[1] + lines[0] + lines[2] + lines[3], 1, "Entry 2 does not follow"},
+		"cut off":           {lines[0] + lines[1], 1, "The newest entry is not followed"},
+		"its end cut":       {lines[0] + lines[1] + lines[3], 1, "The audit does not end where 3 entries had been written"},
+		"its beginning cut": {lines[2] + lines[3], 1, "At the beginning, entries are missing that were there when the newest one was written: 2.\n1 audit line verified"},
+		"empty":             {"", 0, "Each of 0 audit lines follows the one before it.\nNothing says whether there ever were any.\n"},
 	} {
 		dir := filesIn(t, map[string]string{"a.json": c.text})
 		code, out, errs := execute(t, "", "audit", "verify", dir+"/a.json")
@@ -218,7 +220,11 @@ func TestAuditInFiles(t *testing.T) {
 			t.Errorf("%s: code %d: %s%s", name, code, out, errs)
 		}
 	}
-	for _, bad := range [][]string{{"--since=24h", "x.json"}, {"--bot-audit-keys=short"}} {
+	part := filesIn(t, map[string]string{"a.json": lines[2] + lines[3]}) // as --json --since writes it
+	if code, out, errs := execute(t, "", "audit", "verify", "--since=1h", part+"/a.json"); code != 0 || errs != "" || strings.Contains(out, "went with time") {
+		t.Errorf("a part: code %d: %s%s", code, out, errs)
+	}
+	for _, bad := range [][]string{{"--bot-audit-keys=short"}} {
 		if code, out, errs := execute(t, "", append([]string{"audit", "verify"}, bad...)...); code != cli.ExitUsage || out != "" || strings.Contains(errs, "short") {
 			t.Errorf("%s: code %d: %s%s", bad, code, out, errs)
 		}

@@ -676,10 +676,14 @@ const (
 	maxRaces   = 100    // how often other processes may append first
 )
 
-//go:embed append.lua
-var appendLua string
+var (
+	//go:embed append.lua
+	appendLua string
+	//go:embed aged.lua
+	agedLua string
 
-var appendScript = rdb.NewScript(appendLua)
+	appendScript, agedScript = rdb.NewScript(appendLua), rdb.NewScript(agedLua)
+)
 
 // Line is a line of a log.
 type Line struct {
@@ -706,23 +710,26 @@ func (l Line) Stored() string {
 // End says where a log ends. It is stored beside the log, in the same step as its last line.
 type End struct {
 	Count int    // how many lines were ever written
+	First int    // the number of the oldest one that was there when the last one was written; 0: it is not known
 	Hash  string // [Line.Hash] of the last one; "": there is no end, as of a log that earlier releases wrote
 	// Signature is what the writer says about it, in one line.
 	Signature string
 }
 
 // stored is the end as Redis has it.
-func (e End) stored() string { return fmt.Sprint(e.Count, " ", e.Hash, " ", e.Signature) }
+func (e End) stored() string { return fmt.Sprint(e.Count, " ", e.Hash, " ", e.First, " ", e.Signature) }
 
 // readEnd reads an end. What is not one reads as none.
 func readEnd(text string) (e End) {
 	count, rest, _ := strings.Cut(text, " ")
-	hash, signature, ok := strings.Cut(rest, " ")
+	hash, rest, _ := strings.Cut(rest, " ")
+	oldest, signature, ok := strings.Cut(rest, " ")
 	n, err := strconv.Atoi(count)
-	if !ok || err != nil {
+	first, wrong := strconv.Atoi(oldest)
+	if !ok || err != nil || wrong != nil {
 		return End{}
 	}
-	return End{n, hash, signature}
+	return End{Count: n, First: first, Hash: hash, Signature: signature}
 }
 
 // logKeys are the keys of a log: the lines, the digests of its newest ones, and its end. All replicas write to the same
@@ -741,28 +748,29 @@ func Hash(text string) string {
 // Append adds lines to the end of the log of that name, each with the hash of the one before it: all replicas write one
 // chain. A line that is among the newest 10,000 of the log is not added again, so Append may be repeated; it retries while
 // Redis is unavailable, and if another process appended first. Lines older than keep go, and beyond most lines the oldest:
-// full says that some did. sign returns the Signature of the end that is to be. was is the one before, without a Hash if the
-// log did not end there; sign may be called several times. nil: there is none.
+// full says that some did. sign returns the Signature of the end that is to be. was is the one before, without a Hash if the log
+// did not begin or end there; sign may be called several times. nil: there is none.
 func (s *Store) Append(ctx context.Context, log string, keep time.Duration, most int, sign func(was, now End) string, lines ...Line) (full bool, err error) {
 	const doing = "append to a log"
 	keys := logKeys(log)
 	for range maxRaces {
 		last, known := rdb.Plain("zrevrange", keys[0], 0, 0), rdb.Plain("zmscore", keys[1])
 		size, ended := rdb.Plain("zcard", keys[0]), rdb.Plain("mget", keys[2])
+		aged := agedScript.Call(keys[0]).Add(keep.Microseconds())
 		for _, l := range lines {
 			known.Add(Hash(l.Text))
 		}
-		if err := s.try(ctx, doing, last, known, size, ended); err != nil {
+		if err := s.try(ctx, doing, last, known, size, ended, aged); err != nil {
 			return false, err
 		}
 		end := last.List().Text(0)
 		was := readEnd(ended.List().Text(0))
-		was.Count = max(was.Count, int(size.Int()))
-		if end == "" || was.Hash != Hash(end) {
+		there := int(size.Int())
+		was.Count = max(was.Count, there)
+		if end == "" || was.Hash != Hash(end) || was.First > 0 && was.Count-was.First+1 != there {
 			was.Hash = ""
 		}
 		now := End{Count: was.Count}
-		add := appendScript.Call(keys...).Add(end, keep.Microseconds(), most, maxDigests)
 		var added []any
 		for i, l := range lines {
 			if known.List().Has(i) {
@@ -779,16 +787,18 @@ func (s *Store) Append(ctx context.Context, log string, keep time.Duration, most
 		if len(added) == 0 {
 			return false, nil
 		}
-		now.Hash = Hash(end)
+		tooMany := there + now.Count - was.Count - most
+		gone := max(int(aged.Int()), tooMany, 0)
+		now.Hash, now.First = Hash(end), was.Count-there+gone+1
 		if sign != nil {
 			now.Signature = sign(was, now)
 		}
-		add.Add(now.stored()).Add(added...)
+		add := appendScript.Call(keys...).Add(last.List().Text(0), keep.Microseconds(), gone, maxDigests, now.stored()).Add(added...)
 		if err := s.try(ctx, doing, add); err != nil {
 			return false, err
 		}
-		if cut := add.Int(); cut >= 0 {
-			return cut > 0, nil
+		if add.Int() == 1 {
+			return tooMany > int(aged.Int()), nil
 		}
 	}
 	return false, fmt.Errorf("%s: %w: other processes always appended first", doing, ErrUnavailable)

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -68,12 +67,12 @@ func (c list) Run(ctx context.Context, p *app.Program) error {
 	if err != nil {
 		return err
 	}
+	if c.JSON && c.User == "" { // with what is about to go: verify counts it
+		return audit.Export(ctx, store, c.Since.Time, p.Out())
+	}
 	from, keep := c.Since.Time, p.Settings().AuditKeep
 	if oldest := time.Now().Add(-keep); keep > 0 && from.Before(oldest) {
 		from = oldest
-	}
-	if c.JSON && c.User == "" {
-		return audit.Export(ctx, store, from, p.Out())
 	}
 	lines := json.NewEncoder(p.Out())
 	lines.SetEscapeHTML(false)
@@ -106,13 +105,14 @@ func (c list) Run(ctx context.Context, p *app.Program) error {
 }
 
 type verify struct {
-	Since moreRecent `placeholder:"TIME" help:"only entries since a time such as 2026-01-31, or of the last, such as 24h"`
+	Since moreRecent `placeholder:"TIME" help:"only entries since a time such as 2026-01-31, or of the last, such as 24h; of files: those before may be missing"`
 	Files []string   `arg:"" optional:"" placeholder:"FILE" help:"files that bot audit --json wrote, oldest first: verify these, as one audit"`
 }
 
 func (verify) Help() string {
 	return "If an entry was changed, added or removed, the first one that does not fit is shown, and the exit code is 1. " +
-		"It is 1 as well if the end is missing or, with BOT_AUDIT_KEYS, not signed by one of them. " +
+		"It is 1 as well if the beginning or the end is missing or, with BOT_AUDIT_KEYS, not signed by one of them. " +
+		"The beginning of files that list --json --since wrote is missing: say --since, too, or put the files before them first. " +
 		"Without these keys, somebody who can write to Redis can rewrite the whole audit. " +
 		"With them they can only put back an older one as a whole: compare its time and number, or verify files."
 }
@@ -121,9 +121,6 @@ func (c verify) Run(ctx context.Context, p *app.Program) error {
 	keys, err := settings.Keys("BOT_AUDIT_KEYS", p.Settings().AuditKeys)
 	if err != nil {
 		return cli.Usage(err)
-	}
-	if len(c.Files) > 0 && !c.Since.IsZero() {
-		return cli.Usage(errors.New("--since is for the audit in Redis: files are verified whole"))
 	}
 	chain, err := c.verify(ctx, p, keys)
 	if err != nil {
@@ -137,11 +134,16 @@ func (c verify) Run(ctx context.Context, p *app.Program) error {
 		fmt.Fprintf(p.Out(), "%s.\n%s verified before that.\n", cli.Printable(chain.Missing), turnview.Count(chain.Entries, "audit line"))
 		return cli.SilentError{Code: cli.ExitFailed}
 	}
+	if chain.Cut > 0 && c.Since.IsZero() {
+		fmt.Fprintf(p.Out(), "At the beginning, entries are missing that were there when the newest one was written: %d.\n%s verified after that.\n",
+			chain.Cut, turnview.Count(chain.Entries, "audit line"))
+		return cli.SilentError{Code: cli.ExitFailed}
+	}
 	if chain.Loose > 0 {
 		fmt.Fprintf(p.Out(), "The oldest %d have no hash, like those of earlier releases.\n", chain.Loose)
 	}
 	fmt.Fprintf(p.Out(), "Each of %s follows the one before it.\n", turnview.Count(chain.Entries, "audit line"))
-	for _, said := range known(chain, len(keys) > 0) {
+	for _, said := range known(chain, len(keys) > 0, c.Since.IsZero()) {
 		fmt.Fprintln(p.Out(), said)
 	}
 	return nil
@@ -168,8 +170,8 @@ func (c verify) verify(ctx context.Context, p *app.Program, keys [][]byte) (chai
 	return audit.VerifyFiles(keys, files...)
 }
 
-// known says what is known of an audit besides that it fits together, and what is not.
-func known(c audit.Chain, keys bool) (said []string) {
+// known says what is known of an audit besides that it fits together, and what is not. whole says that all of it was read.
+func known(c audit.Chain, keys, whole bool) (said []string) {
 	switch {
 	case c.Entries == 0 && c.Written == 0:
 		said = append(said, "Nothing says whether there ever were any.")
@@ -177,6 +179,9 @@ func known(c audit.Chain, keys bool) (said []string) {
 		said = append(said, "Where it ends was never noted, as by earlier releases: entries that are missing at the end are not found.")
 	default:
 		said = append(said, fmt.Sprintf("%s were written in all, and the newest of them is there.", turnview.Count(c.Written, "audit line")))
+		if gone := c.Written - c.Entries - c.Cut; gone > 0 && whole {
+			said = append(said, fmt.Sprintf("The oldest %d went with time, or because there were too many.", gone))
+		}
 	}
 	switch {
 	case !c.Signed.IsZero():

@@ -91,6 +91,9 @@ type Chain struct {
 	Missing string
 	// Written is how many entries there ever were, also those that have gone with time. 0: it is not known.
 	Written int
+	// Cut is how many entries are missing at the beginning, though they were there when the newest one was written. Those
+	// that went with time, or beyond 200,000, do not count, nor does Verify of a part.
+	Cut int
 	// Signed is when the newest of them was signed, and From the number of the first one that was signed when it was
 	// written. Zero: none is.
 	Signed time.Time
@@ -100,12 +103,17 @@ type Chain struct {
 var errFault = errors.New("an entry does not fit")
 
 // Verify checks that each entry since then has the hash of the one before it, and stops at the first that does not. Then it
-// checks that the newest is the one that was written last and, with keys, that one of them signed that: each signature
-// covers all entries before it. Without keys, somebody who can write to Redis can rewrite everything. With them, they can
+// checks that the newest is the one that was written last, that all that were there then still are, if since is zero, and, with
+// keys, that one of them signed that: each signature covers all entries before it. Without keys, somebody who can write to Redis can rewrite everything. With them, they can
 // still put back an older audit as a whole: only a copy of a newer one shows that.
 func Verify(ctx context.Context, store *state.Store, keys [][]byte, since time.Time) (Chain, error) {
 	k := checker{keys: keys}
-	err := store.Lines(ctx, logName, since, k.line)
+	before, _, err := store.LogEnd(ctx, logName) // what comes meanwhile may not be read
+	if err != nil {
+		return k.Chain, err
+	}
+	k.seen = map[string]int{before.Hash: 0}
+	err = store.Lines(ctx, logName, since, k.line)
 	if errors.Is(err, errFault) {
 		return k.Chain, nil
 	}
@@ -117,6 +125,9 @@ func Verify(ctx context.Context, store *state.Store, keys [][]byte, since time.T
 		return k.Chain, err
 	}
 	k.end(end, fits)
+	if n := k.seen[before.Hash]; n > 0 && since.IsZero() && end.First > 0 {
+		k.cut(before.Count-max(before.First, end.First)+1, n)
+	}
 	k.whole()
 	return k.Chain, nil
 }
@@ -126,8 +137,9 @@ type checker struct {
 	Chain
 	keys   [][]byte
 	before *state.Line
-	seen   map[string]bool // hashes of entries; nil: they are not kept
-	ends   bool            // at the end of the newest entry, that is noted
+	seen   map[string]int // how many entries there are up to the one with that hash
+	all    bool           // seen gets every entry, not only those that are in it
+	ends   bool           // at the end of the newest entry, that is noted
 }
 
 func (k *checker) line(line state.Line) error {
@@ -139,8 +151,9 @@ func (k *checker) line(line state.Line) error {
 	if line.Before == "" {
 		k.Loose++
 	}
-	if k.seen != nil {
-		k.seen[line.Hash] = true
+	_, known := k.seen[line.Hash]
+	if k.all || known {
+		k.seen[line.Hash] = k.Entries
 	}
 	k.before, k.ends = &line, false
 	return nil
@@ -164,10 +177,13 @@ func (k *checker) end(end state.End, fits bool) {
 	case len(k.keys) > 0:
 		k.Signed, k.From = signed.at, signed.from
 		if signed.broke && signed.from >= end.Count-k.Entries+1 {
-			k.Missing = fmt.Sprintf("When entry %d was written, the audit did not end where it had been signed: it was changed, or a bot without the keys wrote", signed.from)
+			k.Missing = fmt.Sprintf("When entry %d was written, the audit did not begin or end where it had been signed: it was changed, or a bot without the keys wrote", signed.from)
 		}
 	}
 }
+
+// cut notes that fewer entries are there than at an end of which it is known how many there were.
+func (k *checker) cut(were, are int) { k.Cut = max(k.Cut, were-are) }
 
 // whole checks what is only known at the end of all entries.
 func (k *checker) whole() {
@@ -182,6 +198,7 @@ const endPrefix = `{"what":"end",`
 type endLine struct {
 	What      string `json:"what"` // end
 	Count     int    `json:"count"`
+	First     int    `json:"first,omitzero"`
 	Hash      string `json:"hash"`
 	Signature string `json:"seal,omitempty"`
 }
@@ -219,7 +236,7 @@ func Export(ctx context.Context, store *state.Store, since time.Time, to io.Writ
 		err = nil
 	}
 	if err == nil && end.Hash != "" && (there || !fits) {
-		err = json.NewEncoder(w).Encode(endLine{"end", end.Count, end.Hash, end.Signature})
+		err = json.NewEncoder(w).Encode(endLine{"end", end.Count, end.First, end.Hash, end.Signature})
 	}
 	return errors.Join(err, w.Flush())
 }
@@ -229,9 +246,9 @@ var errEnd = errors.New("the end")
 const maxLine = 1 << 20 // bytes of a line in a file
 
 // VerifyFiles is [Verify] for what [Export] wrote: one chain over all of them, in this order. Entries that a file has in
-// common with earlier ones count once.
+// common with earlier ones count once. [Chain.Cut] also counts what a file does not have that was exported since a time.
 func VerifyFiles(keys [][]byte, files ...io.Reader) (Chain, error) {
-	k := checker{keys: keys, seen: map[string]bool{}}
+	k := checker{keys: keys, seen: map[string]int{}, all: true}
 	for i, file := range files {
 		err := k.file(file)
 		if errors.Is(err, errFault) {
@@ -260,12 +277,21 @@ func (k *checker) file(file io.Reader) error {
 				return fmt.Errorf("read the end of the audit: %w", err)
 			}
 			here := k.before != nil && end.Hash == k.before.Hash
-			if here || !begun && k.seen[end.Hash] {
-				ends := k.ends
-				k.end(state.End{Count: end.Count, Hash: end.Hash, Signature: end.Signature}, true)
-				k.ends = here || ends
-			} else {
-				k.end(state.End{Count: end.Count, Hash: cmp.Or(end.Hash, "-"), Signature: end.Signature}, false)
+			noted := state.End{Count: end.Count, First: end.First, Hash: end.Hash, Signature: end.Signature}
+			older := *k
+			switch {
+			case here:
+				k.end(noted, true)
+			case !begun && k.seen[end.Hash] > 0: // of an older file: what is known of a newer end stays
+				k.end(noted, true)
+				older.Missing = k.Missing
+				*k = older
+			default:
+				noted.Hash = cmp.Or(end.Hash, "-")
+				k.end(noted, false)
+			}
+			if n := k.seen[end.Hash]; n > 0 && end.First > 0 {
+				k.cut(end.Count-end.First+1, n)
 			}
 			if k.Missing != "" {
 				return errFault
@@ -276,7 +302,7 @@ func (k *checker) file(file io.Reader) error {
 			text = rest[:2*sha256.Size] + " {" + rest[2*sha256.Size+2:]
 		}
 		line := state.ReadLine(text, k.before)
-		if !begun && k.seen[line.Hash] {
+		if !begun && k.seen[line.Hash] > 0 {
 			continue
 		}
 		begun = true
@@ -302,7 +328,7 @@ func keyID(key []byte) string { return state.Hash("planbot audit key\n" + string
 // sign returns the mac of an end.
 func (s signature) sign(end state.End, key []byte) string {
 	mac := hmac.New(sha256.New, key)
-	fmt.Fprintf(mac, "planbot audit\n%d\n%s\n%d\n%t\n%d", end.Count, end.Hash, s.from, s.broke, s.at.Unix())
+	fmt.Fprintf(mac, "planbot audit\n%d\n%d\n%s\n%d\n%t\n%d", end.Count, end.First, end.Hash, s.from, s.broke, s.at.Unix())
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
@@ -338,7 +364,7 @@ func (a *audit) sign(ctx context.Context, was, now state.End) string {
 	case was.Signature != "" || was.Count > 0 && a.signs.Load():
 		s.broke = true
 		zerolog.Ctx(ctx).Error().Err(err).Int("entries", was.Count).
-			Msg("the audit does not end where it was signed: it was changed, or a bot without the keys wrote")
+			Msg("the audit does not begin or end where it was signed: it was changed, or a bot without the keys wrote")
 	}
 	s.mac = s.sign(now, a.keys[0])
 	return fmt.Sprint(s.from, " ", s.broke, " ", s.at.Unix(), " ", s.key, " ", s.mac)

@@ -159,6 +159,9 @@ func (b *bundle) verifyFiles(names string, files ...string) Chain {
 func (b *bundle) expect(c Chain, want string) {
 	b.Helper()
 	found := c.Fault + c.Missing
+	if c.Cut > 0 {
+		found += fmt.Sprint(c.Cut, " cut at the beginning")
+	}
 	if want == "" && found != "" || !strings.Contains(found, want) {
 		b.Errorf("found %q, not %q: %+v", found, want, c)
 	}
@@ -182,7 +185,14 @@ func TestForgeries(t *testing.T) {
 			b.swap(other, one)
 			b.swap("x", other)
 		}, `"id":"6"`, ""},
-		"the last three cut":     {func(b *bundle) { b.drop(b.lines()[7:]...) }, "does not end where 10 entries", "entry 11 was written"},
+		"the last three cut":   {func(b *bundle) { b.drop(b.lines()[7:]...) }, "does not end where 10 entries", "entry 11 was written"},
+		"the first three cut":  {func(b *bundle) { b.drop(b.lines()[:3]...) }, "3 cut at the beginning", "entry 11 was written"},
+		"all but the last cut": {func(b *bundle) { b.drop(b.lines()[:9]...) }, "9 cut at the beginning", "entry 11 was written"},
+		"a beginning of its own": {func(b *bundle) {
+			b.drop(b.lines()[:3]...)
+			end, _ := b.redis.Get(inRedis + "/end")
+			_ = b.redis.Set(inRedis+"/end", strings.Replace(end, " 1 ", " 4 ", 1))
+		}, "the signature is not one of this end", "entry 11 was written"},
 		"three cut with the end": {func(b *bundle) { b.drop(b.lines()[7:]...); b.redis.Del(inRedis + "/end") }, "nothing is signed", "entry 8 was written"},
 		"all cut but the end":    {func(b *bundle) { b.drop(b.lines()...) }, "does not end where 10 entries", "entry 11 was written"},
 		"all hashes stripped": {func(b *bundle) {
@@ -205,7 +215,7 @@ func TestForgeries(t *testing.T) {
 			end, _ := b.redis.Get(inRedis + "/end")
 			_ = b.redis.Set(inRedis+"/end", strings.Join(strings.SplitN(end, " ", 3)[:2], " ")+" ")
 		}, "nothing is signed", "entry 11 was written"},
-		"no signature": {func(b *bundle) { _ = b.redis.Set(inRedis+"/end", "10 "+state.Hash(b.lines()[9])+" x") }, "no signature", "entry 11 was written"},
+		"no signature": {func(b *bundle) { _ = b.redis.Set(inRedis+"/end", "10 "+state.Hash(b.lines()[9])+" 1 x") }, "no signature", "entry 11 was written"},
 		"a count of its own": {func(b *bundle) {
 			end, _ := b.redis.Get(inRedis + "/end")
 			_ = b.redis.Set(inRedis+"/end", "9"+end)
@@ -251,22 +261,25 @@ func TestForgeriesOfFiles(t *testing.T) {
 		files []string
 		want  string
 	}{
-		"one":               {[]string{one}, ""},
-		"all":               {[]string{both}, ""},
-		"overlapping":       {[]string{one, both}, ""},
-		"the same twice":    {[]string{both, both}, ""},
-		"an older one last": {[]string{both, one}, ""},
-		"in pieces":         {[]string{one, join(l[5:]...)}, ""},
-		"a piece missing":   {[]string{one, join(l[7:]...)}, `"id":"8"`},
-		"changed":           {[]string{strings.Replace(both, `"id":"4"`, `"id":"44"`, 1)}, `"id":"5"`},
-		"the last changed":  {[]string{strings.Replace(both, `"id":"10"`, `"id":"44"`, 1)}, "does not end where 10"},
-		"missing":           {[]string{join(l[0], l[2]) + join(l[3:]...)}, `"id":"3"`},
-		"reordered":         {[]string{join(l[0], l[2], l[1]) + join(l[3:]...)}, `"id":"3"`},
-		"twice":             {[]string{join(l[0], l[1], l[1]) + join(l[2:]...)}, `"id":"2"`},
-		"cut":               {[]string{join(l[:7]...)}, "may be missing"},
-		"its end kept":      {[]string{join(l[:7]...) + l[10]}, "does not end where 10"},
-		"signature changed": {[]string{join(l[:10]...) + strings.Replace(l[10], `"count":10`, `"count":11`, 1)}, "not one of this end"},
-		"signature taken":   {[]string{join(l[:10]...) + l[10][:strings.Index(l[10], `,"seal"`)] + "}\n"}, "nothing is signed"},
+		"one":                    {[]string{one}, ""},
+		"all":                    {[]string{both}, ""},
+		"overlapping":            {[]string{one, both}, ""},
+		"its beginning cut":      {[]string{join(l[3:]...)}, "3 cut at the beginning"},
+		"only its last":          {[]string{join(l[9:]...)}, "9 cut at the beginning"},
+		"a beginning of its own": {[]string{join(l[3:10]...) + strings.Replace(l[10], `"first":1`, `"first":4`, 1)}, "not one of this end"},
+		"the same twice":         {[]string{both, both}, ""},
+		"an older one last":      {[]string{both, one}, ""},
+		"in pieces":              {[]string{one, join(l[5:]...)}, ""},
+		"a piece missing":        {[]string{one, join(l[7:]...)}, `"id":"8"`},
+		"changed":                {[]string{strings.Replace(both, `"id":"4"`, `"id":"44"`, 1)}, `"id":"5"`},
+		"the last changed":       {[]string{strings.Replace(both, `"id":"10"`, `"id":"44"`, 1)}, "does not end where 10"},
+		"missing":                {[]string{join(l[0], l[2]) + join(l[3:]...)}, `"id":"3"`},
+		"reordered":              {[]string{join(l[0], l[2], l[1]) + join(l[3:]...)}, `"id":"3"`},
+		"twice":                  {[]string{join(l[0], l[1], l[1]) + join(l[2:]...)}, `"id":"2"`},
+		"cut":                    {[]string{join(l[:7]...)}, "may be missing"},
+		"its end kept":           {[]string{join(l[:7]...) + l[10]}, "does not end where 10"},
+		"signature changed":      {[]string{join(l[:10]...) + strings.Replace(l[10], `"count":10`, `"count":11`, 1)}, "not one of this end"},
+		"signature taken":        {[]string{join(l[:10]...) + l[10][:strings.Index(l[10], `,"seal"`)] + "}\n"}, "nothing is signed"},
 		"stripped": {[]string{func() (s string) {
 			for _, line := range l[:10] {
 				s += "{" + line[len(beforePrefix)+66:]
@@ -280,9 +293,36 @@ func TestForgeriesOfFiles(t *testing.T) {
 	if _, err := VerifyFiles(nil, strings.NewReader(strings.Repeat("x", maxLine+1))); err == nil {
 		t.Error("a line of a megabyte is read")
 	}
+	if c := b.verifyFiles("a", both, one); c.Entries != 10 || c.Written != 10 {
+		t.Errorf("the older one last: %+v", c)
+	}
 	if c := b.verifyFiles("", both); c.Fault+c.Missing != "" || !c.Signed.IsZero() || c.Written != 10 {
 		t.Errorf("without keys: %+v", c)
 	}
+}
+
+// TestWhatWent with time, or because there was more than there may be, is not missing.
+func TestWhatWent(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	a := b.replica("a") // keeps an hour
+	b.redis.SetTime(time.Now().Add(-2 * time.Hour))
+	b.writes(a, 5)
+	b.redis.SetTime(time.Now())
+	b.expect(b.verify("a"), "") // they are still there
+	b.writes(a, 3)
+	if c := b.verify("a"); c != (Chain{Entries: 3, Written: 8, Signed: c.Signed, From: 1}) {
+		t.Errorf("after an hour: %+v", c)
+	}
+	sign := func(was, now state.End) string { return a.sign(b.Context(), was, now) }
+	full, err := b.store.Append(t.Context(), logName, time.Hour, 2, sign, state.Line{At: time.Now(), Text: "{}"})
+	if c := b.verify("a"); err != nil || !full || c != (Chain{Entries: 2, Written: 9, Signed: c.Signed, From: 1}) {
+		t.Errorf("with too many: %+v, %v, %v", c, full, err)
+	}
+	b.expect(b.verifyFiles("a", b.export(time.Time{})), "")
+	b.drop(b.lines()[0])
+	b.expect(b.verify("a"), "1 cut at the beginning")
+	b.expect(b.verifyFiles("a", b.export(time.Time{})), "1 cut at the beginning")
 }
 
 // TestKeys: they are set later, changed, and known to one replica alone.
