@@ -33,6 +33,7 @@ import (
 	"github.com/planbot-go/planbot/bot/audit"
 	"github.com/planbot-go/planbot/bot/background"
 	"github.com/planbot-go/planbot/bot/heads"
+	"github.com/planbot-go/planbot/bot/offers"
 	"github.com/planbot-go/planbot/bot/privacy"
 	"github.com/planbot-go/planbot/bot/quota"
 	"github.com/planbot-go/planbot/bot/requests"
@@ -279,6 +280,7 @@ type Bot struct {
 	signIn  *signin.SignIn
 	privacy *privacy.Privacy
 	asked   *requests.Requests
+	offers  *offers.Offers
 	views   views
 	fetches fetches
 
@@ -443,7 +445,8 @@ func New(cfg Config) (*Bot, error) {
 		return nil, fmt.Errorf("bot: %w", err)
 	}
 	b.asked = &requests.Requests{Store: cfg.Store, Actions: cfg.Actions, Taken: cfg.Requests}
-	features = append([]Feature{b.asked.Feature()}, append(features, b.signIn.Feature())...)
+	b.offers = &offers.Offers{Store: cfg.Store, Channel: cfg.Channel, Piece: cfg.UploadPiece}
+	features = append([]Feature{b.asked.Feature(), b.offers.Feature()}, append(features, b.signIn.Feature())...)
 	b.privacy = &privacy.Privacy{
 		Store: cfg.Store, Actions: cfg.Actions, Features: features, Requests: cfg.Requests, Facts: cfg.Memory != nil, Audit: cfg.AuditKeep > 0, SignOut: b.signIn.Out,
 	}
@@ -465,7 +468,7 @@ func New(cfg Config) (*Bot, error) {
 			return clicked(ctx, b, t, value)
 		}, card: true, say: sayOnCard},
 		feedbackInvoke: {read: readFeedback, handle: b.rated, mode: teams.Acknowledged, quiet: true},
-		fileInvoke:     {read: valueOf[turn.FileConsent], handle: fileAnswered, mode: teams.Acknowledged, beside: "files", same: b.sameFile},
+		fileInvoke:     {read: valueOf[offers.Answer], handle: b.fileAnswered, mode: teams.Acknowledged, beside: "files", same: b.sameFile},
 	}
 	for name, in := range invokes {
 		if strings.HasPrefix(name, "task/") && len(cfg.Teams.Dialogs) == 0 { // the author's own handler may take its place
@@ -494,7 +497,7 @@ func New(cfg Config) (*Bot, error) {
 		MaxSteps: cfg.MaxSteps, MaxSameCalls: cfg.MaxSameCalls, MaxTurns: cfg.MaxTurns,
 		MaxWaiting: cfg.MaxWaiting, MaxWaitingPerConversation: cfg.MaxWaitingPerConversation,
 		Budget: cfg.Budget, PictureHosts: cfg.PictureHosts, TurnURL: cfg.TurnURL, Moderation: cfg.Moderation,
-		Attachments: cfg.Attachments, UploadPiece: cfg.UploadPiece, Feedback: feedbackForm(&cfg), Stream: cfg.Stream,
+		Attachments: cfg.Attachments, Feedback: feedbackForm(&cfg), Stream: cfg.Stream,
 		FilteredText: cfg.FilteredText, CommandsOff: cfg.CommandsOff, Texts: cfg.texts, HistoryTurns: kept,
 		Log: cfg.Log,
 	})

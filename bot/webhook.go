@@ -24,6 +24,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/offers"
 	"github.com/planbot-go/planbot/bot/signin"
 	"github.com/planbot-go/planbot/bot/teams"
 	"github.com/planbot-go/planbot/bot/turn"
@@ -744,7 +745,7 @@ func (b *Bot) tellLate(ctx context.Context, t *Turn, route invokeRoute, late tea
 
 // sameFile identifies the file: the first answer counts, but for those with an address that no file may go to.
 func (b *Bot) sameFile(a *activity.Activity) (id string, lasting bool) {
-	var answer turn.FileConsent
+	var answer offers.Answer
 	_ = json.Unmarshal(a.Value, &answer) // it was read before
 	id = string(answer.Context)
 	address := answer.UploadInfo.UploadURL

@@ -63,7 +63,7 @@ func steer(ctx context.Context, t *Turn) error {
 	if err := t.Save(ctx); err != nil { // what joins is saved without state
 		return err
 	}
-	ctx, cancel := context.WithTimeout(lastingOf(ctx, t), claimWithin) // the turn's end must not cut this off
+	ctx, cancel := context.WithTimeout(Lasting(ctx, t), claimWithin) // the turn's end must not cut this off
 	defer cancel()
 	joined, err := joinRecords(ctx, t, t.lease, following)
 	switch {

@@ -129,7 +129,6 @@ type Config struct {
 	Budget                                          actions.Budget
 	Moderation                                      Moderation
 	Attachments                                     files.Attachments
-	UploadPiece                                     int
 	Stream, ThreadsTogether                         bool
 	Feedback                                        string // the form that people rate replies with; "": none
 	FilteredText                                    string

@@ -67,6 +67,11 @@ type Feature struct {
 	Pauses map[string]func() Pause
 	// Reads returns what an activity answers to a pause of the feature; nil: nothing.
 	Reads func(a *activity.Activity, text string) *Reply
+	// Offer keeps a file for the turn's person and returns the message that offers it. The same key keeps it once. An error
+	// of [Refuse] says why it cannot be sent here.
+	Offer func(ctx context.Context, t *Turn, f actions.File, key string) (*activity.Activity, error)
+	// Over sees that a record of [SubmitWait] goes: somebody drops it, or its time is up. It may be repeated.
+	Over func(ctx context.Context, t *Turn, w *Waiting) error
 	// Noted sees what the next save is going to keep. What it puts into a slot is saved in the same
 	// step: both, or neither.
 	Noted func(t *Turn, n *Note)
@@ -267,7 +272,7 @@ type Slot[T any] struct {
 const maxSlot = 64 << 10
 
 // ownSlots are the names of the slots of this package.
-var ownSlots = []string{"file", "upload", "forgotten", "open", "targeted"}
+var ownSlots = []string{"forgotten", "open", "targeted"}
 
 // NewSlot returns the slot with that name, which has to be the feature's. The record keeps it as a member of
 // that name. NewSlot panics if the record has such a member of its own.
@@ -415,6 +420,28 @@ func Submit(ctx context.Context, t *Turn, feature string, fill func(Holder)) err
 	fill(s)
 	_, _, err = t.engine.submit(ctx, s, inbox.Entry{Queue: queueFor(s), Load: keysOfTurn(s)})
 	return err
+}
+
+// WaitID is the id that [SubmitWait] gives a record in the turn's conversation whose key is that.
+func WaitID(t *Turn, key string) string { return idOf(conversationKey(t), key) }
+
+// SubmitWait puts a record with the id of [WaitID] beside the turn's conversation, or in the place of the one that is there.
+// It does nothing but wait, for something of that kind, until that time, and belongs to the turn's person; fill sets its
+// slot. See [FindWait], [DropWait] and [Feature].Over.
+func SubmitWait(ctx context.Context, t *Turn, kind, id string, until time.Time, fill func(Holder)) (*Waiting, error) {
+	rec := Record{
+		head:  head{ID: id, Accepted: time.Now().UTC(), Activity: t.rec.newest(), Caller: t.rec.Caller},
+		Phase: waiting,
+		Wait:  &Wait{For: waitKind(kind), Until: until.UTC(), Then: done, Owner: personOf(t.Activity)},
+	}
+	fill(&rec)
+	raw, err := rec.Encode()
+	if err != nil {
+		return nil, err
+	}
+	w, listed := waitingOf(t, &rec, t.Activity), rec.Wait.listed()
+	_, err = t.engine.inbox.Accept(ctx, inbox.Entry{Queue: w.queue, ID: id, Record: raw, Wait: &listed})
+	return w, err
 }
 
 // SubmitCall puts a call of the turn's plan, which the feature's Call does not make then, into a record of the feature's

@@ -162,7 +162,7 @@ func Unfinished(ctx context.Context, t *Turn) (all []*Waiting, err error) {
 		}
 		w := waitingOf(t, rec, asked)
 		switch {
-		case rec.Phase == waiting && rec.Wait.For.isPause():
+		case rec.Phase == waiting && rec.Wait.isPause():
 			w.For = string(rec.Wait.For)
 		case rec.Phase == waiting && rec.Wait.For != forChannel, rec.Phase != planning && rec.Run == nil:
 			return // it has said everything, or nobody works on it

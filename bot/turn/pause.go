@@ -159,6 +159,9 @@ type Waiting struct {
 
 func (w *Waiting) record() *Record { return w.Record }
 
+// Key is that of the conversation in which the turn waits, for what lies beside it.
+func (w *Waiting) Key() state.Key { return w.queue }
+
 // waitingOf is the turn of a record that answers asked. Pause is there also if it waits for something else just now.
 func waitingOf(t *Turn, rec *Record, asked *activity.Activity) *Waiting {
 	w := &Waiting{Turn: rec.ID, Asked: asked, Record: rec, queue: conversationKey(t)}

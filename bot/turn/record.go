@@ -276,7 +276,7 @@ func (a *asked) close() (err error) {
 
 // listed is the wait as the inbox lists it: without what people were asked, unless that is to be found there.
 func (w Wait) listed() inbox.Wait {
-	if _, found := w.pause.(interface{ Listed() }); !found || !w.For.isPause() {
+	if _, found := w.pause.(interface{ Listed() }); !found || !w.isPause() {
 		w.asked = asked{}
 	}
 	about, err := jsonv2.Marshal(w, writing)
@@ -304,18 +304,23 @@ const (
 	forTime     waitKind = "time"
 	forChannel  waitKind = "channel"
 	forOperator waitKind = "operator" // a dead letter
-	forFile     waitKind = "file"     // whether the person takes it
 )
 
-// isPause reports whether it is a wait for a person before a call.
-func (k waitKind) isPause() bool {
-	return !slices.Contains([]waitKind{forTime, forChannel, forOperator, forFile}, k)
+// ofFeature reports whether it is a feature's kind of wait.
+func (w *Wait) ofFeature() bool {
+	return !slices.Contains([]waitKind{forTime, forChannel, forOperator}, w.For)
 }
+
+// isPause reports whether it is a wait for a person before a call.
+func (w *Wait) isPause() bool { return w.ofFeature() && w.Then != done }
+
+// isAlone reports whether it is the wait of a record that is nothing else, see [SubmitWait].
+func (w *Wait) isAlone() bool { return w.ofFeature() && w.Then == done }
 
 // overForPerson reports whether the wait that ends is the one for the person who was asked, whether they
 // answered or their time is up. If not, what asks them may still have to be sent. A dead letter
 // goes on with what it waited for before.
-func (w *Wait) overForPerson() bool { return w.For.isPause() || w.Then == waiting }
+func (w *Wait) overForPerson() bool { return w.isPause() || w.Then == waiting }
 
 // pendingNotice is a notice that is not sent yet.
 type pendingNotice struct {

@@ -54,7 +54,7 @@ func (x *execution) makePlan(ctx context.Context) (Next, error) {
 		x.unsaved.progressed = true
 		return goOnTo(running), nil
 	}
-	if x.untold() == "" || is[*stopError](err) || errors.Is(err, stream.ErrStopped) || ctx.Err() != nil || putsOff(x.Turn, err) {
+	if x.untold() == "" || is[*stopError](err) || errors.Is(err, stream.ErrStopped) || ctx.Err() != nil || PutsOff(x.Turn, err) {
 		return Next{}, err
 	}
 	zerolog.Ctx(ctx).Error().Str("error", Cause(err)).Msg("asking the model again failed, sending the actions' own results instead")

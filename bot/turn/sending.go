@@ -42,7 +42,7 @@ const (
 // sendPhase is the phase Sending: it sends one message of the outbox, with which the record was saved. A
 // message that another process was sending is sent again: it may never have left that process.
 func sendPhase(ctx context.Context, t *Turn) (Next, error) {
-	ctx = lastingOf(ctx, t)
+	ctx = Lasting(ctx, t)
 	if len(t.rec.Outbox) > 0 {
 		if err := sendFirst(ctx, t); err != nil {
 			return Next{}, err
@@ -228,7 +228,7 @@ func deliver(ctx context.Context, t *Turn, a *activity.Activity) error {
 	}
 	began := time.Now()
 	ctx, end := t.step(ctx, StepSend)
-	lasting, cancel := context.WithTimeout(lastingOf(ctx, t), sendWithin)
+	lasting, cancel := context.WithTimeout(Lasting(ctx, t), sendWithin)
 	defer cancel()
 	var tries atomic.Int32
 	lasting = httptrace.WithClientTrace(lasting, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) {

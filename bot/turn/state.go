@@ -599,21 +599,43 @@ func (p Place) Waits(ctx context.Context, owner string) (all []*Waiting, err err
 	t := p.turn
 	listed, err := waitsOf(ctx, t, queueOf(p.to), owner, isAny)
 	for _, one := range listed {
-		found, fault := t.engine.inbox.Find(ctx, one.Queue, one.ID)
+		waits, fault := findWait(ctx, t, one.Queue, one.ID)
 		if errors.Is(fault, inbox.ErrNoRecord) {
 			continue // it came to an end meanwhile
 		}
-		if fault != nil {
+		if waits == nil {
 			return nil, fault
 		}
-		rec, _ := Decode(found.Record) // what cannot be read is left out
-		asked, _ := rec.Read()
-		waits := waitingOf(t, &rec, asked)
 		w := readWait(one)
-		waits.Turn, waits.For, waits.Since, waits.Until = one.ID, string(w.For), found.Since, w.Until
+		waits.Turn, waits.For, waits.Until = one.ID, string(w.For), w.Until
 		all = append(all, waits)
 	}
 	return all, err
+}
+
+// findWait returns a record that waits. With an [ErrRecord] it lacks what cannot be read.
+func findWait(ctx context.Context, t *Turn, queue state.Key, id string) (*Waiting, error) {
+	found, err := t.engine.inbox.Find(ctx, queue, id)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := Decode(found.Record)
+	asked, _ := rec.Read()
+	w := waitingOf(t, &rec, asked)
+	w.Turn, w.Since, w.queue = id, found.Since, queue
+	return w, err
+}
+
+// FindWait returns the record with that id that [SubmitWait] has wait in the turn's conversation; nil: there is none.
+func FindWait(ctx context.Context, t *Turn, id string) (*Waiting, error) {
+	w, err := findWait(ctx, t, conversationKey(t), id)
+	if errors.Is(err, inbox.ErrNoRecord) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
 }
 
 // Drop drops what waits there for the person with that id; "": for anybody. No kinds: all.
@@ -622,14 +644,14 @@ func (p Place) Drop(ctx context.Context, owner string, kinds ...string) error {
 	if p.OnlyNotices {
 		which = isOne(forTime)
 	} else if len(kinds) > 0 {
-		which = func(k waitKind) bool { return slices.Contains(kinds, string(k)) }
+		which = func(w *Wait) bool { return slices.Contains(kinds, string(w.For)) }
 	}
 	return dropWaits(ctx, p.turn, p.Conversation, owner, which)
 }
 
 // DropPauses drops all that waits there for people's answers.
 func (p Place) DropPauses(ctx context.Context) error {
-	return dropWaits(ctx, p.turn, p.Conversation, "", waitKind.isPause)
+	return dropWaits(ctx, p.turn, p.Conversation, "", (*Wait).isPause)
 }
 
 // ForgetFiles deletes the texts of files that are kept there; base is the last of [Place.Load].
@@ -667,70 +689,83 @@ const (
 	resetCommand  = "/reset"
 )
 
-// isAny, isOne and isPause say which waits are meant.
-func isAny(k waitKind) bool { return k != forChannel }
+// isAny and isOne say which waits are meant.
+func isAny(w *Wait) bool { return w.For != forChannel }
 
-func isOne(of ...waitKind) func(waitKind) bool {
-	return func(k waitKind) bool { return slices.Contains(of, k) }
+func isOne(of waitKind) func(*Wait) bool {
+	return func(w *Wait) bool { return w.For == of }
 }
 
 // waitsOf lists what waits in a queue: what the owner asked for; "" lists everybody's. With forOperator it
 // lists the dead letters of the queues under it, too.
-func waitsOf(ctx context.Context, t *Turn, queue state.Key, owner string, which func(waitKind) bool) ([]inbox.Waiting, error) {
+func waitsOf(ctx context.Context, t *Turn, queue state.Key, owner string, which func(*Wait) bool) ([]inbox.Waiting, error) {
 	all, err := t.engine.inbox.Waiting(ctx, queue)
-	if err == nil && which(forOperator) {
+	if err == nil && which(&Wait{For: forOperator}) {
 		var under []inbox.Waiting
 		under, err = t.engine.inbox.DeadUnder(ctx, queue)
 		all = append(all, under...)
 	}
 	return slices.DeleteFunc(all, func(listed inbox.Waiting) bool {
 		w := readWait(listed)
-		return !which(w.For) || owner != "" && w.Owner != owner
+		return !which(&w) || owner != "" && w.Owner != owner
 	}), err
 }
 
 // dropWaits drops what [waitsOf] lists of a conversation. With forTime it also ends the
 // schedules that are at work just then.
-func dropWaits(ctx context.Context, t *Turn, conversation, owner string, which func(waitKind) bool) error {
+func dropWaits(ctx context.Context, t *Turn, conversation, owner string, which func(*Wait) bool) error {
 	if t.ReadOnly() {
 		return errReadOnly
 	}
 	there := elsewhereOf(t, conversation)
-	if which(forTime) {
+	if which(&Wait{For: forTime}) {
 		if err := t.engine.endSchedules(ctx, there, owner); err != nil {
 			return err
 		}
 	}
-	queue := queueOf(there)
-	waiting, err := waitsOf(ctx, t, queue, owner, which)
-	for _, w := range waiting {
-		var failure error
-		if readWait(w).For == forFile {
-			failure = dropFile(ctx, t, queue, w.ID)
-		} else {
-			failure = dropWait(ctx, t, w)
+	waiting, err := waitsOf(ctx, t, queueOf(there), owner, which)
+	for _, listed := range waiting {
+		w, failure := findWait(ctx, t, listed.Queue, listed.ID)
+		switch {
+		case w != nil:
+			failure = DropWait(ctx, t, w)
+		case errors.Is(failure, inbox.ErrNoRecord):
+			failure = nil
 		}
 		err = cmp.Or(err, failure)
 	}
 	return err
 }
 
-// dropWait drops a record, and then tells its pause if that has a Dropped: it may have asked elsewhere.
-func dropWait(ctx context.Context, t *Turn, w inbox.Waiting) error {
-	found, _ := t.engine.inbox.Find(ctx, w.Queue, w.ID) // what cannot be read goes without a word
-	dropped, err := t.engine.inbox.Drop(ctx, w.Queue, w.ID)
-	rec, unreadable := Decode(found.Record)
-	if err != nil || !dropped || unreadable != nil || rec.Wait == nil {
-		return err
+// DropWait drops a record that waits. Before that it tells the features of one of [SubmitWait], and after it the pause of
+// another one, if that has a Dropped: it may have asked elsewhere. What cannot be read goes without a word.
+func DropWait(ctx context.Context, t *Turn, w *Waiting) error {
+	if w.Record.Wait != nil && w.Record.Wait.isAlone() {
+		if err := tellOver(ctx, t, w); err != nil {
+			return err
+		}
 	}
-	p, ok := rec.Wait.open(t.engine.pauses).(interface {
+	dropped, err := t.engine.inbox.Drop(ctx, w.queue, w.Turn)
+	p, ok := w.Pause.(interface {
 		Dropped(ctx context.Context, t *Turn, asked *activity.Activity) error
 	})
-	asked, err := rec.Read()
-	if !ok || err != nil {
-		return nil
+	if err != nil || !dropped || !ok || w.Asked == nil {
+		return err
 	}
-	return p.Dropped(ctx, t, asked)
+	return p.Dropped(ctx, t, w.Asked)
+}
+
+// tellOver tells the features that a record of [SubmitWait] goes.
+func tellOver(ctx context.Context, t *Turn, w *Waiting) error {
+	for _, f := range t.engine.cfg.Features {
+		if f.Over == nil {
+			continue
+		}
+		if err := f.Over(ctx, t, w); err != nil {
+			return fmt.Errorf("feature %s: %w", f.Name, err)
+		}
+	}
+	return nil
 }
 
 // What follows is about messages that their authors edit or delete. Nothing runs again because of that: the history

@@ -111,7 +111,7 @@ func (t *Turn) run(ctx context.Context) (more bool) {
 	tries := t.lease.Tries() // the lease moves on
 	more, err := t.try(ctx)
 	failure := err
-	if err != nil && !putsOff(t, err) {
+	if err != nil && !PutsOff(t, err) {
 		err = safely(t, func() (err error) {
 			more, err = t.fail(ctx, failure)
 			return err
@@ -204,7 +204,7 @@ func safely(t *Turn, f func() error) (err error) {
 // begin loads state and enters the loop.
 func (t *Turn) begin(ctx context.Context) error {
 	if w := t.rec.Wait; t.rec.Phase == waiting && (w.Every != "" || w.Replaces != "") {
-		err := scheduleNext(lastingOf(ctx, t), t)
+		err := scheduleNext(Lasting(ctx, t), t)
 		if err == nil || errors.Is(err, state.ErrUnavailable) || t.owned.Err() != nil {
 			return err
 		}
@@ -248,7 +248,7 @@ func (t *Turn) begin(ctx context.Context) error {
 	}
 	if t.stream == nil {
 		t.stream = newStream(t)
-		t.stream.Start(lastingOf(ctx, t))
+		t.stream.Start(Lasting(ctx, t))
 	}
 	come := goOnTo(t.rec.Phase)
 	if t.rec.Phase == waiting {
@@ -262,7 +262,7 @@ func (t *Turn) begin(ctx context.Context) error {
 		return err
 	}
 	err := t.move(ctx, come)
-	if err == nil || putsOff(t, err) || errors.Is(err, state.ErrConflict) || errors.Is(err, errJoined) {
+	if err == nil || PutsOff(t, err) || errors.Is(err, state.ErrConflict) || errors.Is(err, errJoined) {
 		return err
 	}
 	for _, f := range t.engine.cfg.Features {
@@ -318,7 +318,7 @@ func (t *Turn) move(ctx context.Context, come Next) error {
 	for {
 		saving := ctx
 		if t.rec.Phase == sending { // the turn timeout holds up no message once the first is on its way
-			saving = lastingOf(ctx, t)
+			saving = Lasting(ctx, t)
 		}
 		t.rec.Phase = come.phase
 		err := t.rec.fault
@@ -335,7 +335,7 @@ func (t *Turn) move(ctx context.Context, come Next) error {
 			come, err = stopPlan(ctx, t, stop)
 		}
 		if errors.Is(err, stream.ErrStopped) {
-			come, err = haltTurn(lastingOf(ctx, t), t)
+			come, err = haltTurn(Lasting(ctx, t), t)
 		}
 		if err != nil {
 			return err
@@ -368,8 +368,8 @@ func resumeWait(ctx context.Context, t *Turn) (Next, error) {
 	}
 	t.rec.Wait = nil
 	switch {
-	case w.For == forFile && offered.Peek(t).Name != "": // the person did not answer
-		return goOnTo(w.Then), t.engine.files.Delete(ctx, conversationKey(t), t.ID, offered.Peek(t).Parts)
+	case w.isAlone():
+		return goOnTo(done), tellOver(ctx, t, waitingOf(t, &t.rec, t.Activity))
 	case !w.overForPerson(): // what asks may still have to be sent
 		if p != nil {
 			t.rec.Wait = waitFor(t.engine, p)
@@ -472,9 +472,9 @@ func encodeAnswer(t *Turn) []byte {
 	return raw
 }
 
-// putsOff reports whether the error does not end the turn: it goes on later, in another process, or
+// PutsOff reports whether the error does not end the turn: it goes on later, in another process, or
 // when an operator asks for it.
-func putsOff(t *Turn, err error) bool {
+func PutsOff(t *Turn, err error) bool {
 	return errors.Is(err, errLater) || is[*deadLetter](err) || errors.Is(err, state.ErrUnavailable) ||
 		errors.Is(err, errNewer) && t.engine.newer.mayCome(t.rec.ID, t.engine.cfg.Lease) ||
 		errors.Is(err, inbox.ErrLost) || errors.Is(t.lease.Err(), inbox.ErrLost) ||
@@ -592,7 +592,7 @@ func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 			t.docs.scopes, t.saved = nil, saved
 			err = tell(ctx, accountOf(t, sorry))
 		}
-		if err != nil && putsOff(t, err) {
+		if err != nil && PutsOff(t, err) {
 			return false, err
 		}
 		if err != nil {
@@ -739,8 +739,8 @@ func reportEnd(ctx context.Context, t *Turn, failure error, took time.Duration) 
 	line.Int("sent", len(t.rec.Sent)).Dur("took", took).Msg("turn ended")
 }
 
-// lastingOf is ctx without the turn timeout: it ends when the lease is lost or the turn is cancelled.
-func lastingOf(ctx context.Context, t *Turn) context.Context {
+// Lasting is ctx without the turn timeout: it ends when the lease is lost or the turn is cancelled.
+func Lasting(ctx context.Context, t *Turn) context.Context {
 	return lastingContext{t.owned, ctx}
 }
 
@@ -1034,10 +1034,35 @@ func sendMessages(ctx context.Context, t *Turn, activities []*activity.Activity,
 		if err != nil || come.phase != sending {
 			break
 		}
-		saving = lastingOf(ctx, t)
+		saving = Lasting(ctx, t)
 		come, err = sendPhase(ctx, t)
 	}
 	return err
+}
+
+// SendFile offers a file to the person, as [actions.Result.WithFile] does: with a card that asks
+// whether they want it. Otherwise it is like [Turn.Send]. Its error for a file that cannot be sent
+// says why, in words for the person.
+func (t *Turn) SendFile(ctx context.Context, f actions.File) error {
+	checked := actions.Done.WithFile(f)
+	if checked.Failed() {
+		return &refusal{checked.Text()}
+	}
+	card, err := offerFile(ctx, t, checked.Files()[0], Hash(t.ID, len(t.rec.Sent)))
+	if err != nil {
+		return err
+	}
+	return t.Send(ctx, card)
+}
+
+// offerFile has a feature keep a file, and returns the message that offers it.
+func offerFile(ctx context.Context, t *Turn, f actions.File, key string) (*activity.Activity, error) {
+	for _, feature := range t.engine.cfg.Features {
+		if feature.Offer != nil {
+			return feature.Offer(ctx, t, f, key)
+		}
+	}
+	return nil, Refuse("this bot cannot send files")
 }
 
 // React adds the bot's reaction to the message that the turn answers, or with add unset takes it
@@ -1369,6 +1394,10 @@ func Hide(t *Turn, secret string) {
 // Secret is what [Hide] keeps; "": there is none, or the process that took the activity has died.
 func Secret(t *Turn) string { return t.secret }
 
+// Progress notes that the turn gets further with its next [Turn.Save]: how often processes died at the place before it does not
+// count any more.
+func Progress(t *Turn) { t.unsaved.progressed = true }
+
 // Save writes the record and the state changes as if in one step: [inbox.Lease.Recover] completes
 // one that a killed process left half done. From then on what was done in state counts as done. If
 // another conversation changed the same value meanwhile, Save returns [state.ErrConflict] and
@@ -1382,7 +1411,7 @@ func (t *Turn) Save(ctx context.Context) (err error) {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("save state: %w", err)
 	}
-	ctx = lastingOf(ctx, t) // the turn timeout does not cut off a save
+	ctx = Lasting(ctx, t) // the turn timeout does not cut off a save
 	if err = listPlace(ctx, t); err == nil {
 		began := time.Now()
 		err = mergingSave(ctx, t, func() error {
@@ -1407,7 +1436,7 @@ func (t *Turn) Save(ctx context.Context) (err error) {
 // there. Nothing can be sent there until an activity comes from there.
 func (t *Turn) Removed(ctx context.Context) error {
 	state.Of[reference](t.Conversation).die("the bot was taken out")
-	return dropWaits(ctx, t, t.Activity.Conversation.ID, "", isOne(forTime, forFile))
+	return dropWaits(ctx, t, t.Activity.Conversation.ID, "", func(w *Wait) bool { return w.For == forTime || w.isAlone() })
 }
 
 // Amend makes the history follow what the author of a message did with it: one that was deleted leaves the

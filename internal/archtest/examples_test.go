@@ -69,6 +69,8 @@ var withoutExample = map[string]string{
 	"bot/turn.Without":               insideOfBot,
 	"bot/requests.Of":                "app/upgradecheck calls it",
 	"bot/turn.Home":                  ofFeatures,
+	"bot/turn.FindWait":              ofFeatures,
+	"bot/turn.SubmitWait":            ofFeatures,
 	"bot/turn.NewRunSlot":            "is NewSlot for what SubmitRun submits",
 	"bot/turn.NewPlanSlot":           "is NewSlot with a shorter life, which has one",
 	"bot/signin.New":                 insideOfBot,

@@ -1,4 +1,11 @@
-package turn
+// Package offers sends people files that actions and handlers have for them.
+//
+// A file is offered with a card. A record of its own waits for the person's answer, and the conversation goes on. The
+// content lies beside that record, in documents of the conversation. The answer is a turn of its own, in a queue beside
+// the conversation's, so that it holds up nothing: it uploads the file part by part and saves how far it is after each of
+// them. If its process is killed, the next one goes on there. Answers in a conversation run one after another, and the
+// first one takes the file, so it is uploaded once. Answers to the same file that come again are duplicates.
+package offers
 
 import (
 	"cmp"
@@ -13,20 +20,37 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/bot/turn/files"
 	"github.com/planbot-go/planbot/internal/lazy"
+	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/internal/titles"
 	"github.com/planbot-go/planbot/state"
-	"github.com/planbot-go/planbot/state/inbox"
 )
 
-// A file for a person is offered with a card. A record of its own waits for their answer, and the
-// conversation goes on. The content lies beside that record, in documents of the conversation. The
-// answer is a turn of its own, in a queue beside the conversation's, so that it holds up nothing:
-// it uploads the file part by part and saves how far it is after each of them. If its process is
-// killed, the next one goes on there. Answers in a conversation run one after another, and the first
-// one takes the file, so it is uploaded once. Answers to the same file that come again are duplicates.
+// Offers is what it needs to know of a bot. It is safe for concurrent use.
+type Offers struct {
+	Store   *state.Store
+	Channel turn.Channel
+	Piece   int // how many bytes one request uploads
+}
+
+// Feature offers the files.
+func (o *Offers) Feature() turn.Feature {
+	return turn.Feature{Name: "offers", Offer: o.offer, Over: o.over}
+}
+
+// kept is where contents are.
+func (o *Offers) kept() *files.Files { return files.New(files.Config{Store: o.Store}) }
+
+// over deletes the content of a file that nobody waits for any more.
+func (o *Offers) over(ctx context.Context, _ *turn.Turn, w *turn.Waiting) error {
+	if file := offered.Peek(w); file.Name != "" {
+		return o.kept().Delete(ctx, w.Key(), w.Turn, file.Parts)
+	}
+	return nil
+}
 
 const (
 	// fileFor is how long a person may take to accept a file. maxOffers limits the files that wait for
@@ -37,6 +61,9 @@ const (
 	// wanted another one.
 	uploadSpare = 8
 )
+
+// kind is what a file waits for, and the name of its slot.
+const kind = "file"
 
 const (
 	// fileOffer and fileSaved are the cards before and after an upload.
@@ -52,57 +79,32 @@ type offeredFile struct {
 }
 
 var (
-	offered   = &Slot[offeredFile]{name: "file"} // in the record that waits for an answer
-	uploading = &Slot[upload]{name: "upload"}    // in that of the turn that brings the answer
+	offered   = turn.NewSlot[offeredFile](kind) // in the record that waits for an answer
+	uploading = turn.NewSlot[upload]("upload")  // in that of the turn that brings the answer
 )
 
-// SendFile offers a file to the person, as [actions.Result.WithFile] does: with a card that asks
-// whether they want it. Otherwise it is like [Turn.Send]. Its error for a file that cannot be sent
-// says why, in words for the person.
-func (t *Turn) SendFile(ctx context.Context, f actions.File) error {
-	checked := actions.Done.WithFile(f)
-	if checked.Failed() {
-		return &refusal{checked.Text()}
+// offer stores a file and returns the message that offers it.
+func (o *Offers) offer(ctx context.Context, t *turn.Turn, f actions.File, key string) (*activity.Activity, error) {
+	if t.Activity.ChannelID != activity.Teams || !t.Activity.Conversation.Personal() || turn.RepliesInResponse(t) {
+		return nil, turn.Refuse("files can be sent only in a personal chat of Teams")
 	}
-	card, err := offerFile(ctx, t, checked.Files()[0], Hash(t.ID, len(t.rec.Sent)))
-	if err != nil {
-		return err
-	}
-	return t.Send(ctx, card)
-}
-
-// offerFile stores a file and returns the message that offers it. The same key stores it once. An error
-// that says why a file cannot be sent here is a refusal.
-func offerFile(ctx context.Context, t *Turn, f actions.File, key string) (*activity.Activity, error) {
-	e, queue := t.engine, conversationKey(t)
-	if t.Activity.ChannelID != activity.Teams || !t.Activity.Conversation.Personal() || RepliesInResponse(t) {
-		return nil, Refuse("files can be sent only in a personal chat of Teams")
-	}
-	others, err := waitsOf(ctx, t, queue, "", isOne(forFile))
+	others, err := turn.Waits(ctx, t, kind)
 	if err != nil {
 		return nil, err
 	}
-	id := idOf(queue, "file\n"+key)
-	others = slices.DeleteFunc(others, func(w inbox.Waiting) bool { return w.ID == id })
+	id := turn.WaitID(t, "file\n"+key)
+	others = slices.DeleteFunc(others, func(w *turn.Waiting) bool { return w.Turn == id })
 	if len(others) >= maxOffers {
-		return nil, Refuse("too many files wait for the person's answer here")
+		return nil, turn.Refuse("too many files wait for the person's answer here")
 	}
-	rec := Record{
-		head:  head{ID: id, Accepted: time.Now().UTC(), Activity: t.rec.newest(), Caller: t.rec.Caller},
-		Phase: waiting,
-		Wait:  &Wait{For: forFile, Until: time.Now().Add(fileFor).UTC(), Then: done, Owner: personOf(t.Activity)},
-	}
-	*offered.Of(&rec) = offeredFile{Name: f.Name, Size: int64(len(f.Content)), Parts: e.files.Parts(len(f.Content))}
-	raw, err := rec.Encode()
+	// It is there before its content: who drops it drops that.
+	w, err := turn.SubmitWait(ctx, t, kind, id, time.Now().Add(fileFor), func(h turn.Holder) {
+		*offered.Of(h) = offeredFile{Name: f.Name, Size: int64(len(f.Content)), Parts: o.kept().Parts(len(f.Content))}
+	})
 	if err != nil {
 		return nil, err
 	}
-	listed := rec.Wait.listed()
-	// It is there before its content: who drops it drops that. It replaces the one with the same id.
-	if _, err := e.inbox.Accept(ctx, inbox.Entry{Queue: queue, ID: id, Record: raw, Wait: &listed}); err != nil {
-		return nil, err
-	}
-	if err := e.files.Put(ctx, queue, id, f.Content, 0); err != nil {
+	if err := o.kept().Put(ctx, w.Key(), id, f.Content, 0); err != nil {
 		return nil, err
 	}
 	zerolog.Ctx(ctx).Info().Str("offer", id).Int("bytes", len(f.Content)).Msg("file offered")
@@ -133,28 +135,9 @@ func attached(contentType, name, address string, content map[string]any) activit
 	return activity.Attachment{ContentType: contentType, Name: name, ContentURL: address, Content: raw}
 }
 
-// dropFile drops a file that waits, with its content.
-func dropFile(ctx context.Context, t *Turn, queue state.Key, id string) error {
-	e := t.engine
-	w, err := e.inbox.Find(ctx, queue, id)
-	if errors.Is(err, inbox.ErrNoRecord) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if rec, err := Decode(w.Record); err == nil {
-		if err := e.files.Delete(ctx, queue, id, offered.Peek(&rec).Parts); err != nil {
-			return err
-		}
-	}
-	_, err = e.inbox.Drop(ctx, queue, id)
-	return err
-}
-
-// FileConsent is a person's answer to a file that the bot offered: the value of the invoke
+// Answer is a person's answer to a file that the bot offered: the value of the invoke
 // fileConsent/invoke.
-type FileConsent struct {
+type Answer struct {
 	Action     string         `json:"action"` // accept or decline
 	Context    jsontext.Value `json:"context"`
 	UploadInfo struct {
@@ -172,7 +155,7 @@ const (
 )
 
 // Check says what is wrong with it.
-func (c *FileConsent) Check() error {
+func (c *Answer) Check() error {
 	switch {
 	case c.Action != accepts && c.Action != declines:
 		return errors.New("the action is neither accept nor decline")
@@ -195,35 +178,32 @@ const (
 	uploadFailed = "failed"
 )
 
-// offerID matches the ids that idOf makes.
+// offerID matches the ids of records.
 var offerID = lazy.Regexp(`^[a-z2-7]{12}$`)
 
-// TakeFile acts on a person's answer to a file: it uploads it and shows that it did, or says that it
+// Take acts on a person's answer to a file: it uploads it and shows that it did, or says that it
 // could not. Only the person who was asked decides, and only once. The turn must run beside its
-// conversation, see [Beside].
-func (t *Turn) TakeFile(ctx context.Context, c FileConsent) error {
+// conversation, see [turn.Beside].
+func (o *Offers) Take(ctx context.Context, t *turn.Turn, c Answer) error {
 	var in offerContext
 	_ = json.Unmarshal(c.Context, &in) // another context is not ours
-	queue := conversationKey(t)
-	log := zerolog.Ctx(ctx).With().Str("offer", cut(in.Offer, 2*idLen)).Logger()
-	rec, err := offeredRecord(ctx, t, queue, in.Offer)
+	log := zerolog.Ctx(ctx).With().Str("offer", spelling.Clip(in.Offer)).Logger()
+	w, err := find(ctx, t, in.Offer)
 	switch {
-	case uploading.Peek(t).Outcome != "": // a process was killed before it could tell
-	case errors.Is(err, inbox.ErrNoRecord) && offerID().MatchString(in.Offer):
-		log.Info().Msg("an answer to a file came too late")
-		return t.Send(ctx, tellOfFile(ctx, t, nil, c, t.Translate("I no longer have that file. Please ask me for it again."))...)
-	case errors.Is(err, inbox.ErrNoRecord):
-		log.Warn().Msg("an answer to a file that the bot did not offer")
-		return nil
 	case err != nil:
 		return err
+	case uploading.Peek(t).Outcome != "": // a process was killed before it could tell
+	case w == nil && offerID().MatchString(in.Offer):
+		log.Info().Msg("an answer to a file came too late")
+		return t.Send(ctx, o.tell(ctx, t, nil, c, t.Translate("I no longer have that file. Please ask me for it again."))...)
+	case w == nil:
+		log.Warn().Msg("an answer to a file that the bot did not offer")
+		return nil
 	}
-	file := offered.Peek(&rec)
-	if file.Name != "" {
-		asked, err := rec.Read()
-		if err != nil {
-			return err
-		}
+	file := offeredFile{}
+	if w != nil {
+		asked := w.Asked
+		file = offered.Peek(w)
 		if asked.From.ID != t.Activity.From.ID || asked.Conversation.ID != t.Activity.Conversation.ID {
 			log.Warn().Str("audit", "file").Msg("an answer to somebody else's file")
 			return nil
@@ -233,82 +213,81 @@ func (t *Turn) TakeFile(ctx context.Context, c FileConsent) error {
 	up := uploading.Of(t)
 	if up.Outcome == "" {
 		if c.Action == accepts {
-			err = t.engine.cfg.Channel.CheckUpload(ctx, c.UploadInfo.UploadURL)
+			err = o.Channel.CheckUpload(ctx, c.UploadInfo.UploadURL)
 		}
 		if err != nil { // nothing was sent, so the file waits for another answer
-			log.Warn().Str("error", Cause(err)).Msg("a person's app named an address that no file may go to")
-			all := tellOfFile(ctx, t, nil, c, t.Translate(notThere, titles.Code(titles.Visible(file.Name))))
-			all[len(all)-1].Attachments = []activity.Attachment{offerCard(rec.ID, file.Name, "", file.Size)}
+			log.Warn().Str("error", turn.Cause(err)).Msg("a person's app named an address that no file may go to")
+			all := o.tell(ctx, t, nil, c, t.Translate(notThere, titles.Code(titles.Visible(file.Name))))
+			all[len(all)-1].Attachments = []activity.Attachment{offerCard(w.Turn, file.Name, "", file.Size)}
 			return t.Send(ctx, all...)
 		}
 		outcome := declined // saved only once it is true
 		if c.Action == accepts {
-			if outcome, err = uploadFile(ctx, t, c.UploadInfo.UploadURL, rec, queue); err != nil {
+			if outcome, err = o.upload(ctx, t, c.UploadInfo.UploadURL, w); err != nil {
 				return err
 			}
 		}
 		up.Outcome = outcome
 		log.Info().Str("outcome", up.Outcome).Msg("file answered")
 	}
-	ctx = lastingOf(ctx, t)
+	ctx = turn.Lasting(ctx, t)
 	if err := t.Save(ctx); err != nil { // from here on nothing is uploaded again
 		return err
 	}
-	if err := dropFile(ctx, t, queue, in.Offer); err != nil {
-		return err
+	if w != nil {
+		if err := turn.DropWait(ctx, t, w); err != nil {
+			return err
+		}
 	}
-	return t.Send(ctx, tellOfFile(ctx, t, &file, c, "")...)
+	return t.Send(ctx, o.tell(ctx, t, &file, c, "")...)
 }
 
-// offeredRecord returns the record of a file that waits.
-func offeredRecord(ctx context.Context, t *Turn, queue state.Key, id string) (rec Record, err error) {
+// find returns the record of a file that waits; nil: there is none.
+func find(ctx context.Context, t *turn.Turn, id string) (*turn.Waiting, error) {
 	if !offerID().MatchString(id) {
-		return rec, inbox.ErrNoRecord
+		return nil, nil
 	}
-	w, err := t.engine.inbox.Find(ctx, queue, id)
-	if err != nil {
-		return rec, err
+	w, err := turn.FindWait(ctx, t, id)
+	if w == nil || w.Asked == nil || offered.Peek(w).Name == "" {
+		return nil, err
 	}
-	if rec, err = Decode(w.Record); err == nil && offered.Peek(&rec).Name == "" {
-		return Record{}, inbox.ErrNoRecord
-	}
-	return rec, err
+	return w, err
 }
 
-// uploadFile puts the file where the person's client said. Its error means that the turn is left.
-func uploadFile(ctx context.Context, t *Turn, address string, rec Record, queue state.Key) (outcome string, err error) {
-	file := offered.Peek(&rec)
-	content, err := t.engine.files.Get(ctx, queue, rec.ID, file.Parts)
+// upload puts the file where the person's client said. Its error means that the turn is left.
+func (o *Offers) upload(ctx context.Context, t *turn.Turn, address string, w *turn.Waiting) (outcome string, err error) {
+	file := offered.Peek(w)
+	content, err := o.kept().Get(ctx, w.Key(), w.Turn, file.Parts)
 	if err == nil && int64(len(content)) != file.Size {
 		err = files.ErrGone
 	}
 	if err == nil {
-		err = uploadParts(ctx, t, address, content)
+		err = o.uploadParts(ctx, t, address, content)
 	}
 	if err == nil {
 		return uploaded, nil
 	}
-	if putsOff(t, err) {
+	if turn.PutsOff(t, err) {
 		return "", err
 	}
-	zerolog.Ctx(ctx).Warn().Str("error", Cause(err)).Msg("a file was not uploaded")
+	zerolog.Ctx(ctx).Warn().Str("error", turn.Cause(err)).Msg("a file was not uploaded")
 	return uploadFailed, nil
 }
 
-func uploadParts(ctx context.Context, t *Turn, address string, content []byte) (err error) {
-	up, piece := uploading.Of(t), t.engine.cfg.UploadPiece
+func (o *Offers) uploadParts(ctx context.Context, t *turn.Turn, address string, content []byte) (err error) {
+	up, piece := uploading.Of(t), o.Piece
 	for left := len(content)/piece + uploadSpare; int(up.Next) < len(content); left-- {
 		if left == 0 {
 			return errors.New("the upload session does not get on")
 		}
 		part := content[up.Next:min(int(up.Next)+piece, len(content))]
-		if up.Next, err = t.engine.cfg.Channel.UploadPart(ctx, address, part, up.Next, int64(len(content))); err != nil {
+		if up.Next, err = o.Channel.UploadPart(ctx, address, part, up.Next, int64(len(content))); err != nil {
 			return err
 		}
 		if int(up.Next) == len(content) {
 			return nil // the caller saves that with the outcome
 		}
-		t.unsaved.progressed = true
+		turn.Progress(t)
 		if err := t.Save(ctx); err != nil {
 			return err
 		}
@@ -316,9 +295,9 @@ func uploadParts(ctx context.Context, t *Turn, address string, content []byte) (
 	return nil
 }
 
-// tellOfFile returns what shows the outcome: the card that asked goes, and the person reads what
+// tell returns what shows the outcome: the card that asked goes, and the person reads what
 // became of the file. instead is what they read if that is not the outcome of an upload.
-func tellOfFile(ctx context.Context, t *Turn, f *offeredFile, c FileConsent, instead string) (all []*activity.Activity) {
+func (o *Offers) tell(ctx context.Context, t *turn.Turn, f *offeredFile, c Answer, instead string) (all []*activity.Activity) {
 	if id := t.Activity.ReplyToID; id != "" { // else it could be answered again
 		all = append(all, &activity.Activity{Type: activity.MessageDelete, ID: id})
 	}
@@ -334,7 +313,7 @@ func tellOfFile(ctx context.Context, t *Turn, f *offeredFile, c FileConsent, ins
 		return all
 	case up.Outcome == uploaded:
 		info := c.UploadInfo
-		if t.engine.cfg.Channel.CheckLink(ctx, info.ContentURL) != nil {
+		if o.Channel.CheckLink(ctx, info.ContentURL) != nil {
 			m.Text = t.Translate("I saved %s to your OneDrive.", titles.Code(titles.Visible(name))) // a card would lead there
 			break
 		}
