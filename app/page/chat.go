@@ -63,7 +63,9 @@ type message struct {
 	Reactions          []string
 	Rated              string
 	Shown              bool // the messages of the room were shown when it was whole
-	earlier            bool // another process had it, see [keeper]
+	// Own are the cards that answered a click, by the key of the person: others see the card as it was.
+	Own     map[string]activity.Attachment
+	earlier bool // another process had it, see [keeper]
 }
 
 const (
@@ -525,7 +527,7 @@ func (c *chat) say(ctx context.Context, s said) error {
 	if err != nil {
 		c.note(r, m.ID, err.Error())
 	} else if other {
-		c.answered(r, m.ID, body)
+		c.answered(r, m.ID, p.Key, body)
 	}
 	return nil
 }
@@ -702,7 +704,7 @@ func (c *chat) press(ctx context.Context, k click) error {
 		c.note(r, m.ID, err.Error())
 		return nil
 	}
-	c.answered(r, m.ID, body)
+	c.answered(r, m.ID, p.Key, body)
 	return nil
 }
 
@@ -716,8 +718,8 @@ func cmpAny(values ...any) any {
 	return nil
 }
 
-// answered shows the answer to a click: a card in place of the one that was clicked, or a text below it.
-func (c *chat) answered(r *room, id string, body []byte) {
+// answered shows the answer to a click: to that person a card in place of the one that was clicked, or a text below it.
+func (c *chat) answered(r *room, id, who string, body []byte) {
 	var answer struct {
 		Type  string          `json:"type"`
 		Value json.RawMessage `json:"value"`
@@ -730,9 +732,13 @@ func (c *chat) answered(r *room, id string, body []byte) {
 	switch {
 	case m == nil:
 	case answer.Type == activity.CardContentType:
-		now := *m.Activity
-		now.Attachments = []activity.Attachment{{ContentType: answer.Type, Content: []byte(answer.Value)}}
-		m.Activity, m.Edited, m.Note = &now, true, ""
+		own := map[string]activity.Attachment{who: {ContentType: answer.Type, Content: []byte(answer.Value)}}
+		for other, card := range m.Own {
+			if other != who {
+				own[other] = card
+			}
+		}
+		m.Own, m.Note = own, ""
 	default:
 		var text string
 		if json.Unmarshal(answer.Value, &text) != nil {
@@ -1089,7 +1095,8 @@ func (c *chat) edit(w http.ResponseWriter, r *http.Request, change func(a *activ
 
 func (c *chat) update(w http.ResponseWriter, r *http.Request) {
 	found := c.edit(w, r, func(a *activity.Activity, _ *room, m *message) {
-		m.Activity, m.Edited, m.Streaming, m.Note = c.without(a), true, false, noteOf(a)
+		m.Activity, m.Edited, m.Streaming = c.without(a), true, false
+		m.Own, m.Note = nil, noteOf(a)
 	})
 	if found {
 		accepted(w, http.StatusOK, r.PathValue("id"))

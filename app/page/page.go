@@ -644,6 +644,11 @@ func (p *server) workbenchView(r *http.Request) workbenchView {
 		}
 	}
 	for _, m := range v.Room.Messages {
+		if card, ok := m.Own[v.As]; ok {
+			own := *m.Activity
+			own.Attachments = []activity.Attachment{card}
+			m.Activity, m.Edited = &own, true
+		}
 		s := p.shown(m, v.Room)
 		s.As = v.As
 		if s.Turn = ofActivity[m.ID]; m.Person == "" {

@@ -180,6 +180,10 @@ func try(t *testing.T) *attempted {
 		if call.Action.Name == "forbidden" {
 			return actions.Approval{Denied: "nobody may"}, nil
 		}
+		if call.Entities["what"] == "both" {
+			both := []string{"29:1x7Qm2otto-T9yH3uLf6cXaJq", "29:1x7Qm2ada-W5vB1iNg7rZoMe"} // of the page
+			return actions.Approval{Required: true, Approvers: both, Quorum: 2}, nil
+		}
 		return actions.DefaultPolicy(ctx, turn, call)
 	}
 	s.bot, err = bot.New(bot.Config{
@@ -528,6 +532,16 @@ func lastSaid(rec turnlog.Record) (text string) {
 }
 
 // TestGoOn: a conversation goes on under new ids, and the old one is as it was.
+// shows waits until the messages of a conversation show a text.
+func (s *attempted) shows(room, text string) {
+	s.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(s.get("/dev/parts/messages?room="+room), text); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			s.Fatalf("%s does not show %q", room, text)
+		}
+	}
+}
+
 // press clicks on the newest card of a conversation, and returns the turn of the click once that is over.
 func (s *attempted) press(room, as, title string) (id string) {
 	s.Helper()
@@ -541,7 +555,7 @@ func (s *attempted) press(room, as, title string) (id string) {
 			}
 		}
 	}
-	if err := json.Unmarshal([]byte(s.get("/dev/.json?room="+room)), &chat); err != nil {
+	if err := json.Unmarshal([]byte(s.get("/dev/.json?room="+room+"&as="+as)), &chat); err != nil {
 		s.Fatal(err)
 	}
 	had := len(s.page.Turns().Turns())
@@ -621,6 +635,22 @@ func TestRunningTurn(t *testing.T) {
 	s.over(0)
 }
 
+// TestOwnCards: the card that answers a click is for that person, so others can still decide.
+func TestOwnCards(t *testing.T) {
+	t.Parallel()
+	s := try(t)
+	s.says(bottest.Plan(bottest.Do("deploy", "what", "both"), bottest.Say("It is out.")))
+	s.say("lunch", "@Listbot deploy both")
+	s.press("lunch", "otto", "Approve")
+	for who, want := range map[string]bool{"otto": false, "ada": true} {
+		if body := s.get("/dev/.json?room=lunch&as=" + who); strings.Contains(body, `"title": "Approve"`) != want {
+			t.Errorf("%s sees %s", who, body)
+		}
+	}
+	s.press("lunch", "ada", "Approve")
+	s.shows("lunch", "It is out.")
+}
+
 // TestDecidedBy: who may not decide has not decided, and the refusal goes with the card that it was about.
 func TestDecidedBy(t *testing.T) {
 	t.Parallel()
@@ -633,11 +663,7 @@ func TestDecidedBy(t *testing.T) {
 		t.Errorf("the chat lacks the refusal: %s", body)
 	}
 	decided := s.press("lunch", "mia", "Approve")
-	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(s.get("/dev/parts/messages?room=lunch"), "It is out."); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it does not go on")
-		}
-	}
+	s.shows("lunch", "It is out.")
 	if body := s.get("/dev/parts/messages?room=lunch"); strings.Contains(body, no) {
 		t.Errorf("the refusal is still there: %s", body)
 	}

@@ -117,6 +117,8 @@ box.addEventListener('keydown', (e) => {
   }
 });
 
+document.getElementById('as').addEventListener('change', () => refresh('messages')); // each sees their own cards
+
 /** Delivers a click on a card. */
 export async function press(message, action) {
   const body = { room: document.querySelector('[data-room]').dataset.room, as: document.getElementById('as').value, message, ...action };

@@ -43,6 +43,7 @@ document.addEventListener('keydown', (e) => {
   const as = document.getElementById('as');
   if (e.altKey && /^[1-9]$/.test(e.key) && as && as.options[e.key - 1]) {
     as.selectedIndex = e.key - 1;
+    as.dispatchEvent(new Event('change'));
     e.preventDefault();
     return;
   }
