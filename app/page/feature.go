@@ -255,7 +255,8 @@ func (o *own) trial(ctx context.Context, p *app.Program, c variation) (trial, er
 	}
 	free := of.OpenAIKey == "" && of.OpenAIBaseURL == "" && of.AzureEndpoint == ""
 	if c.Model != "" && free {
-		return trial{}, errors.New("without OPENAI_API_KEY, OPENAI_BASE_URL or AZURE_OPENAI_ENDPOINT the bot can ask no other model")
+		return trial{}, errors.New("the bot has no model server, so it cannot ask another model: " +
+			"set OPENAI_API_KEY, OPENAI_BASE_URL or AZURE_OPENAI_ENDPOINT")
 	}
 	var given []string
 	for _, one := range [][2]string{{"BOT_PROMPTS_DIR", c.Prompts}, {model, c.Model}, {"BOT_PLANNER", c.Planner}} {
