@@ -345,7 +345,7 @@ type Escalation struct {
 
 // Policy decides which calls need approval and which must not run. It is called before each call,
 // again when a person decides about it, and again just before it runs: the newest answer counts. An error ends the
-// turn, so that nothing runs without a decision. Several turns may call it at once.
+// turn, so that nothing runs without a decision, and no answer within eight seconds is one. Several turns may call it at once.
 type Policy func(ctx context.Context, turn *Turn, call Call) (Approval, error)
 
 // DefaultPolicy asks for approval of actions marked with [NeedsApproval], and of destructive

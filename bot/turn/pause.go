@@ -72,35 +72,49 @@ func (p *Pending) Hash(ctx context.Context) (string, error) {
 	return p.call.hash, err
 }
 
-// findWithin is how long [actions.Approval].Find has.
-const findWithin = 8 * time.Second
+// policyWithin is how long a policy has, and [actions.Approval].Find.
+const policyWithin = 8 * time.Second
+
+// errPolicyHangs does not end the turn as its own end of time would.
+var errPolicyHangs = fmt.Errorf("no answer within %s", policyWithin)
+
+// inTime calls what others wrote and may never end, or panic: both are errors.
+func inTime[T any](ctx context.Context, t *Turn, f func(context.Context) (T, error)) (T, error) {
+	type answer struct {
+		value T
+		err   error
+	}
+	within, cancel := context.WithTimeout(ctx, policyWithin)
+	defer cancel()
+	done := make(chan answer, 1)
+	go func() { // it ends with within, or nobody waits for it any more
+		var a answer
+		a.err = safely(t, func() (err error) {
+			a.value, err = f(within)
+			return err
+		})
+		done <- a
+	}()
+	var a answer
+	select {
+	case a = <-done:
+	case <-within.Done():
+		a.err = within.Err()
+	}
+	if a.err != nil && within.Err() != nil {
+		a.err = cmp.Or(ctx.Err(), errPolicyHangs)
+	}
+	return a.value, a.err
+}
 
 // Find calls [actions.Approval].Find. One that does not end in time, or panics, is an error.
 func (p *Pending) Find(ctx context.Context) ([]string, error) {
 	if p.Approval.Find == nil {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, findWithin)
-	defer cancel()
-	type found struct {
-		people []string
-		err    error
-	}
-	done := make(chan found, 1)
-	go func() { // it ends with ctx, or nobody waits for it any more
-		var f found
-		err := safely(p.exec.Turn, func() (err error) {
-			f.people, err = p.Approval.Find(ctx, p.exec.Turn.Turn, p.Call)
-			return err
-		})
-		done <- found{f.people, err}
-	}()
-	select {
-	case f := <-done:
-		return f.people, f.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	return inTime(ctx, p.exec.Turn, func(ctx context.Context) ([]string, error) {
+		return p.Approval.Find(ctx, p.exec.Turn.Turn, p.Call)
+	})
 }
 
 // Question is what a call asks the person, see [actions.Ask], and what came of it. Records store it as JSON.
@@ -282,7 +296,9 @@ func (x *execution) allow(ctx context.Context, c *call, approved string) error {
 // policy asks the policy about a call. A call that it denies is a refusal.
 func (x *execution) policy(ctx context.Context, c actions.Call) (actions.Approval, error) {
 	c.Salvaged = c.Salvaged || x.Distrusted() || c.Action.Doubtful(c.Entities)
-	approval, err := x.engine.cfg.Policy(ctx, x.Turn.Turn, c)
+	approval, err := inTime(ctx, x.Turn, func(ctx context.Context) (actions.Approval, error) {
+		return x.engine.cfg.Policy(ctx, x.Turn.Turn, c)
+	})
 	switch {
 	case err != nil:
 		return approval, fmt.Errorf("approval policy: %w", err)
