@@ -166,6 +166,58 @@ func TestWhatCannotBeChanged(t *testing.T) {
 	})
 }
 
+// TestApprovedUntouched: what stands in the inputs, as clients send it, is no change.
+func TestApprovedUntouched(t *testing.T) {
+	t.Parallel()
+	type pay struct {
+		Amount  float64 `json:"amount"`
+		Purpose string  `json:"purpose,omitempty"`
+	}
+	long := strings.Repeat("lorem ipsum ", 500)
+	for name, c := range map[string]struct {
+		entities string
+		inputs   []any
+		shows    string
+		changed  bool
+	}{
+		"a long text":            {`{"amount":4,"purpose":"` + long + `"}`, []any{"change:purpose", long}, `"maxLength":6000`, false},
+		"lines":                  {`{"amount":4,"purpose":"a\nb"}`, []any{"change:purpose", "a\r\nb"}, `"isMultiline":true`, false},
+		"lines in one":           {`{"amount":4,"purpose":"a\nb"}`, []any{"change:purpose", "a b"}, "", false},
+		"other line breaks":      {`{"amount":4,"purpose":"a\r\nb"}`, []any{"change:purpose", "a\nb"}, "", false},
+		"spaces around":          {`{"amount":4,"purpose":"  a "}`, []any{"change:purpose", "a"}, `"isMultiline":false`, false},
+		"only a space":           {`{"amount":4,"purpose":" "}`, []any{"change:purpose", " "}, "", false},
+		"only a space, trimmed":  {`{"amount":4,"purpose":" "}`, []any{"change:purpose", ""}, "", false},
+		"a number":               {`{"amount":4.2e2}`, []any{"change:amount", 420}, "", false},
+		"a number as a text":     {`{"amount":"420.0"}`, []any{"change:amount", "420"}, "", false},
+		"a text is made null":    {`{"amount":4,"purpose":"a"}`, []any{"change:purpose", "null"}, "", true},
+		"another number":         {`{"amount":420}`, []any{"change:amount", "420.01"}, "", true},
+		"a space inside is more": {`{"amount":4,"purpose":"ab"}`, []any{"change:purpose", "a b"}, "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			config, _ := laptops(actions.Approval{Approvers: []string{"aad-Ben"}, Change: []string{"amount", "purpose"}})
+			config.Actions = actions.New()
+			actions.Add(config.Actions, "pay", "Pays", func(context.Context, *actions.Turn, pay) (actions.Result, error) { return actions.Done, nil })
+			bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+				mia, ben := kit.Personal("Mia"), kit.Personal("Ben")
+				kit.Model.Says(plan(do("pay", c.entities), say("Paid.")))
+				mia.Say("pay")
+				agree(t, mia, "Ben")
+				want := "Approved by Ben"
+				if c.changed {
+					want = "Ben changed and approved this."
+				}
+				expectShown(t, ben.ExpectCard("Approve", c.shows).Press("Approve", c.inputs...), want)
+				if c.changed {
+					mia.ExpectMatch("^Ben changed this")
+					expectShown(t, mia.Press("Take it back"), "Taken back")
+				}
+				mia.ExpectMatch(".")
+			})
+		})
+	}
+}
+
 // TestChangedUnderKills: whenever the replica dies that tells of the change, all read it, and the changed call runs once.
 func TestChangedUnderKills(t *testing.T) {
 	t.Parallel()

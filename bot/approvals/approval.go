@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/jsonschema-go/jsonschema"
@@ -67,6 +69,7 @@ type approval struct {
 	of     *asking
 	call   *turn.Pending     // until it is asked
 	rules  map[string]string // of those who are about to be asked
+	missed []string          // who could not be
 	stands *delegation       // by which the person of this click decides; nil: they are an approver, or may not decide
 }
 
@@ -160,9 +163,19 @@ func (a *approval) Data(t *turn.Turn) map[string]any {
 	return map[string]any{"action": turn.Title(t, a.Action), "entities": a.Entities}
 }
 
-// note notes what became of it.
+// note notes what became of it and, once who asked in private agrees, who is asked now.
 func (a *approval) note(t *turn.Turn, about turn.Holder, outcome string) {
-	turn.NoteFor(t, about, turn.Note{What: "approval", Outcome: outcome, Action: a.Action, Of: a.Entities, ID: a.ID})
+	n := turn.Note{What: "approval", Outcome: outcome, Action: a.Action, Of: a.Entities, ID: a.ID}
+	for _, s := range a.Sent {
+		rule := s.Rule
+		if s.For != nil {
+			rule += " of " + idOf(s.For.By)
+		}
+		if outcome == "sent" {
+			n.Asked = append(n.Asked, s.To+" ("+rule+")")
+		}
+	}
+	turn.NoteFor(t, about, n)
 }
 
 // decision is the decision in a word.
@@ -172,6 +185,8 @@ func (a *approval) decision() string {
 		return "sent"
 	case a.Decision == nil:
 		return "agreed"
+	case a.Decision.Withdrawn:
+		return "withdrawn"
 	case a.Decision.Always:
 		return "approved" + always
 	case a.Decision.Approved:
@@ -739,7 +754,12 @@ func (a *approval) fields(v view) (all []actions.Field) {
 			continue
 		}
 		f.Default = entities[name]
-		f.Required = f.Default != nil && f.Default != "" // an empty input does not approve the call as it was
+		text := fmt.Sprint(f.Default)
+		f.Required = f.Default != nil && strings.TrimSpace(text) != "" // an empty input does not approve the call as it was
+		if n := utf8.RuneCountInString(text); f.Kind == actions.TextField && f.Default != nil && n > f.Most() {
+			f.MaxLength = n // else it could not be approved as it is
+		}
+		f.Long = f.Kind == actions.TextField && strings.ContainsAny(text, "\r\n") // else clients drop the line breaks
 		all = append(all, f)
 	}
 	return all
@@ -816,6 +836,21 @@ func (a *approval) change(ctx context.Context, t *turn.Turn, w *turn.Waiting, v 
 	return true, ""
 }
 
+// untouched reports whether an input still says what was in it. Clients write line breaks, and numbers, as they like.
+func untouched(was string, given any) bool {
+	now := fmt.Sprint(given)
+	if _, ok := given.(json.Number); ok {
+		before, err := strconv.ParseFloat(strings.TrimSpace(was), 64)
+		after, wrong := strconv.ParseFloat(now, 64)
+		return now == was || err == nil && wrong == nil && before == after && math.Abs(after) < 1<<53
+	}
+	fold := func(text, by string) string {
+		return strings.TrimSpace(strings.NewReplacer("\r\n", by, "\r", by, "\n", by).Replace(text))
+	}
+	now = fold(now, "\n")
+	return now == fold(was, "\n") || now == fold(was, " ") || now == fold(was, "")
+}
+
 const noChange texts.Text = "It can't be changed like this. Nothing was done."
 
 // wanted are the entities that a click changes.
@@ -835,7 +870,7 @@ func (a *approval) wanted(v view, c *click) (values map[string]any, refusal stri
 	values, refusal = form.values(v, inputs)
 	maps.DeleteFunc(values, func(name string, value any) bool {
 		was, had := entities[name]
-		return had && fmt.Sprint(value) == fmt.Sprint(was) || !had && (value == false || value == "")
+		return had && untouched(fmt.Sprint(was), value) || !had && (value == false || value == "")
 	})
 	return values, refusal
 }

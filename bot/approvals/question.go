@@ -146,11 +146,11 @@ func (q *question) values(v view, inputs map[string]json.RawMessage) (values map
 		f := &q.Form.Fields[i]
 		given := ""
 		if raw := inputs[inputID(i)]; len(raw) > 0 && raw[0] != '"' {
-			given = string(raw) // some clients send numbers and booleans as such
+			given = strings.TrimPrefix(string(raw), "null") // some clients send numbers and booleans as such
 		} else if json.Unmarshal(raw, &given) != nil {
 			given = ""
 		}
-		if strings.TrimSpace(given) == "" || given == "null" {
+		if strings.TrimSpace(given) == "" {
 			if f.Kind == actions.YesNoField {
 				given = "false"
 			} else if f.Required {
@@ -315,8 +315,8 @@ func input(v view, f *actions.Field, id string) map[string]any {
 		delete(in, "label")
 	case f.Kind == actions.NumberField, f.Kind == actions.IntegerField:
 		in["type"] = "Input.Number"
-		if f.Default != nil {
-			in["value"] = jsontext.Value(fmt.Sprint(f.Default))
+		if given := fmt.Sprint(f.Default); f.Default != nil && json.Valid([]byte(given)) { // a model may write anything
+			in["value"] = jsontext.Value(given)
 		}
 		for name, limit := range map[string]*float64{"min": f.Min, "max": f.Max} {
 			if limit != nil {
