@@ -55,7 +55,7 @@ func (s *moreRecent) UnmarshalText(text []byte) (err error) {
 }
 
 func (list) Help() string {
-	return "Oldest first. An approval was asked, changed, approved, approved-always, rejected, expired or failed (nobody could be asked). " +
+	return "Oldest first. An approval was asked, changed, approved, approved-always, rejected, withdrawn (by who asked), expired or failed (nobody could be asked). " +
 		"A call was ok, unchanged (it found nothing to act on), failed or unknown (it was cut off). " +
 		"A delegation was begun, ended or decided (an approver's delegate decided in their place). " +
 		"Of moderation there is what was flagged, with its categories as ACTION. " +

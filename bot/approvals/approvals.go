@@ -26,7 +26,7 @@ import (
 
 const (
 	featureName = "approvals"
-	// Counted is what is counted: approvals asked, standing, sent, agreed, escalated, approved, rejected or expired, see [turn.Counted].
+	// Counted is what is counted: approvals asked, standing, sent, agreed, escalated, approved, rejected, withdrawn or expired, see [turn.Counted].
 	// Agreed is an approval that is not enough yet, and sent that who asked in private lets others read it.
 	Counted = "approvals"
 	// DecidedAfter is counted for each approval that is over, with the time since it was asked: by the rule by which who decided
@@ -365,6 +365,9 @@ func (c click) take(ctx context.Context, t *turn.Turn, w *turn.Waiting) (ours bo
 		}
 		v := p.of.viewOther(t, w)
 		c.here = conversationOf(w.Asked) == conversationOf(t.Activity)
+		if p.held() && p.Decision == nil && (c.by.ID == "" || c.by.ID != w.Asked.From.ID) { // nobody else has read it
+			return true, v.Say("You can't decide this. Nothing was done.")
+		}
 		refusal = p.judge(ctx, t, w, c)
 		changes := false
 		if refusal == "" {

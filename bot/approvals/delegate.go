@@ -114,7 +114,11 @@ func Delegate(ctx context.Context, t *turn.Turn, store *state.Store) error {
 	held := *state.Peek[delegation](t.User)
 	holds := time.Now().Before(held.Until)
 	v := titles.View{Say: t.Translate, Zone: t.Activity.Zone()}
-	example := "**" + DelegateCommand + " to @Carla until " + time.Now().In(v.Zone).AddDate(0, 0, 7).Format(time.DateOnly) + "**"
+	whom := "@Carla"
+	if t.Activity.Conversation.Personal() { // Teams mentions nobody else there
+		whom = "aadObjectId"
+	}
+	example := "**" + DelegateCommand + " to " + whom + " until " + time.Now().In(v.Zone).AddDate(0, 0, 7).Format(time.DateOnly) + "**"
 	words := strings.Fields(t.Text)[1:]
 	switch {
 	case len(words) == 0 && holds:
@@ -137,7 +141,7 @@ func Delegate(ctx context.Context, t *turn.Turn, store *state.Store) error {
 	if !ok || d.By.ID == "" {
 		return t.Tell(ctx, t.Translate(
 			"I changed nothing. Mention one person, or say their id, and until when: a date, a day of the week, or a number of days, at most %s. For example %s, or %s.",
-			strconv.Itoa(maxDelegatedDays), example, "**"+DelegateCommand+" to @Carla for 5 days**",
+			strconv.Itoa(maxDelegatedDays), example, "**"+DelegateCommand+" to "+whom+" for 5 days**",
 		))
 	}
 	if isOf(id, d.By) {

@@ -66,7 +66,8 @@ type visit struct {
 	Approval approval         `json:"approval"`
 	In       string           `json:"in"` // where the turn waits
 	Asker    activity.Account `json:"asker"`
-	Program  string           `json:"by,omitempty"` // the name of the one that asks on their behalf
+	Program  string           `json:"by,omitempty"`     // the name of the one that asks on their behalf
+	Locale   string           `json:"locale,omitempty"` // theirs, for somebody whose language is not known
 	Over     bool             `json:"over,omitzero"`
 	Remind   bool             `json:"remind,omitzero"`
 	Redrawn  bool             `json:"redrawn,omitzero"` // its cards were replaced, for a call that was changed
@@ -245,14 +246,18 @@ func Waiting(ctx context.Context, store *state.Store) (n int, err error) {
 	return n, err
 }
 
-// noteAsked notes who is asked, each with the rule: these people, and those who were sent it from that one on.
+// noteAsked notes who is asked, each with the rule: these people, and those who were sent it from that one on. Whom who asked
+// in private has not let read it, and who cannot be reached, is not.
 func (a *approval) noteAsked(t *turn.Turn, outcome string, people []string, from int) {
 	var all []string
 	for _, id := range people {
-		all = append(all, id+" ("+a.ruleOf(id)+")")
+		held := slices.ContainsFunc(a.Sent, func(s sent) bool { return s.Held && s.To == id && a.held() })
+		if !held && !slices.Contains(a.missed, id) {
+			all = append(all, id+" ("+a.ruleOf(id)+")")
+		}
 	}
 	for _, s := range a.Sent[min(from, len(a.Sent)):] {
-		if s.For != nil {
+		if s.For != nil && (!s.Held || !a.held()) {
 			all = append(all, s.To+" ("+byDelegation+" of "+idOf(s.For.By)+")")
 		}
 	}
@@ -384,7 +389,8 @@ func (a *approval) unreachable(ctx context.Context, t *turn.Turn, id string, err
 		return err
 	}
 	zerolog.Ctx(ctx).Error().Err(err).Str("approval", a.ID).Str("approver", id).Msg("an approver cannot be asked")
-	a.note(t, t, "unreachable")
+	a.missed = append(a.missed, id)
+	turn.NoteFor(t, t, turn.Note{What: "approval", Outcome: "unreachable", Action: a.Action, Of: a.Entities, ID: a.ID, Asked: []string{id}})
 	return nil
 }
 
@@ -470,7 +476,7 @@ func (a *approval) send(ctx context.Context, t *turn.Turn, of *activity.Activity
 		copied.elsewhere()
 		copied.For = s.For
 		*visits.Of(h) = visit{
-			Approval: copied, In: of.Conversation.ID, Asker: asker, Program: requests.Program(t),
+			Approval: copied, In: of.Conversation.ID, Asker: asker, Program: requests.Program(t), Locale: of.Locale,
 			Over: what == over, Remind: strings.HasPrefix(what, reminder),
 		}
 	})
@@ -581,6 +587,7 @@ func (s sent) people() int {
 // visit is the turn of a record that another conversation submitted: it shows the card, or replaces it.
 func (f *asking) visit(ctx context.Context, t *turn.Turn) error {
 	r := visits.Of(t)
+	t.Activity.Locale = cmp.Or(t.Activity.Locale, r.Locale)
 	if r.Begun != nil {
 		return r.Begun.tell(ctx, t)
 	}

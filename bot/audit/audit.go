@@ -33,8 +33,9 @@ type Entry struct {
 	At time.Time `json:"at"`
 	// What is "approval", "call", "delegation" or "moderation".
 	What string `json:"what"`
-	// Outcome of an approval: asked, changed, approved, approved-always, rejected, expired, or failed if
-	// nobody could be asked. Of a call: ok, unchanged, failed, or unknown if it was cut off. Of
+	// Outcome of an approval: asked, unreachable (of whom Asked has the id), sent if who asked in private lets others read it,
+	// escalated, changed, agreed if that is not enough yet, approved, approved-always, rejected, withdrawn by who asked, expired,
+	// or failed if nobody could be asked. Of a call: ok, unchanged, failed, or unknown if it was cut off. Of
 	// moderation: flagged. Of a delegation: begun, ended, or decided by a delegate, beside the entry of the approval.
 	Outcome string `json:"outcome"`
 	// Action is the action's name. Of moderation it is the categories, separated by commas.

@@ -67,7 +67,7 @@ func (r Registry) Feature() (turn.Feature, error) {
 			turn.CountRefusals: counters("plan_refusals_total", "Answers of the model that were no plan that may run.", "kind"),
 			turn.CountReplies:  counters("replies_total", "Messages to the channel, and each further try (retried).", "outcome"),
 			approvals.Counted: counters("approvals_total",
-				"Approvals: asked, standing, sent, agreed, escalated, approved, rejected or expired.", "step"),
+				"Approvals: asked, standing, sent, agreed, escalated, approved, rejected, withdrawn or expired.", "step"),
 			turn.CountDuplicates: counters("duplicates_total", "Deliveries and clicks that came again and were dropped.", "kind"),
 			turn.CountRefused:    counters("refused_total", "Refused requests, by HTTP status or by access list, and turns over a quota.", "reason"),
 			turn.CountFeedback:   counters("feedback_total", "What people think of replies: like or dislike.", "reaction"),
