@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -118,24 +116,7 @@ func PlayCrashes(s *record.Scenario, budget time.Duration, newBot func(out *Outs
 // keeps in memory is lost with them.
 func CrashScenarios(t *testing.T, budget time.Duration, newBot func(out *Outside) app.Bot, patterns ...string) {
 	t.Helper()
-	var all []record.Scenario
-	for _, pattern := range patterns {
-		names, err := filepath.Glob(pattern)
-		if err != nil || len(names) == 0 {
-			t.Fatalf("%v: no file of scenarios matches %q", cmp.Or(err, errors.New("CrashScenarios")), pattern)
-		}
-		for _, name := range names {
-			text, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatalf("CrashScenarios: %v", err)
-			}
-			list, _ := record.Read(name, text) // scenarios have the mistakes, too
-			all = append(all, list...)
-		}
-	}
-	if len(all) == 0 {
-		t.Fatal("CrashScenarios: there are no scenarios")
-	}
+	all := scenariosIn(t, patterns)
 	slices.SortStableFunc(all, func(a, b record.Scenario) int { return len(a.Steps) - len(b.Steps) })
 	ends := time.Now().Add(cmp.Or(budget, time.Minute))
 	for i := range all {
@@ -264,9 +245,8 @@ func live(s *record.Scenario, newBot func(*Outside) Config, d *death) (h history
 
 // playOut has the people of a scenario say what they say, whatever comes back.
 func playOut(rec *recorder, s *record.Scenario, cfg Config) history {
-	r := &run{recorder: rec, s: s, cfg: cfg, chats: map[string]*Chat{}, scripts: map[string]record.Action{}}
-	r.decided, r.replaced, r.answered = map[string]bool{}, map[string]string{}, map[string]Answer{}
-	r.stage.Store(&stage{run: r})
+	r := newRun(rec, s, cfg)
+	r.answered = map[string]Answer{}
 	r.kit = New(rec, Config{
 		New: r.newBot, Name: cmp.Or(cfg.Name, "Planbot"), Models: s.Options.Models, Replicas: 2, Bubble: true, death: cfg.death,
 	})

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"math/big"
@@ -54,33 +53,36 @@ import (
 // after another, so they may share the services that the actions call.
 func RunScenarios(t *testing.T, b app.Bot, patterns ...string) {
 	t.Helper()
-	if len(patterns) == 0 {
-		t.Fatal("RunScenarios: no pattern of files")
-	}
 	cfg := Config{Name: b.Name, New: func(ctx context.Context, parts Parts) (*bot.Bot, error) {
 		return app.New(ctx, b, parts.Model, parts.Bot)
 	}}
+	for _, s := range scenariosIn(t, patterns) {
+		t.Run(s.Name, func(t *testing.T) { runScenario(t, &s, cfg) })
+	}
+}
+
+// scenariosIn reads the scenarios of all files that match the patterns. The test fails for a pattern or a file that has none.
+func scenariosIn(t *testing.T, patterns []string) (all []record.Scenario) {
+	t.Helper()
+	if len(patterns) == 0 {
+		t.Fatal("no pattern of files with scenarios")
+	}
 	for _, pattern := range patterns {
 		names, err := filepath.Glob(pattern)
 		names = slices.DeleteFunc(names, func(name string) bool { return strings.Contains(filepath.Base(name), ".cassette.") })
 		if err != nil || len(names) == 0 {
-			t.Errorf("%v: no file of scenarios matches %q", cmp.Or(err, errors.New("RunScenarios")), pattern)
+			t.Errorf("no file of scenarios matches %q, %v", pattern, err)
 		}
 		for _, name := range names {
 			text, err := os.ReadFile(name)
-			if err != nil {
-				t.Errorf("RunScenarios: %v", err)
-				continue
+			some, _ := record.Read(name, text) // scenarios have the mistakes, too
+			if err != nil || len(some) == 0 {
+				t.Errorf("%s: there are no scenarios in it, %v", name, err)
 			}
-			all, _ := record.Read(name, text) // scenarios have the mistakes, too
-			if len(all) == 0 {
-				t.Errorf("%s: there are no scenarios in it", name)
-			}
-			for _, s := range all {
-				t.Run(s.Name, func(t *testing.T) { runScenario(t, &s, cfg) })
-			}
+			all = append(all, some...)
 		}
 	}
+	return all
 }
 
 func runScenario(t *testing.T, s *record.Scenario, cfg Config) {
@@ -147,9 +149,15 @@ type run struct {
 	answered map[string]Answer // by what the model was asked, of a process that may ask again; nil: none may
 }
 
-func play(rec *recorder, s *record.Scenario, cfg Config) (story string) {
-	r := &run{recorder: rec, s: s, cfg: cfg, chats: map[string]*Chat{}, scripts: map[string]record.Action{}, decided: map[string]bool{}, replaced: map[string]string{}}
+func newRun(rec *recorder, s *record.Scenario, cfg Config) *run {
+	r := &run{recorder: rec, s: s, cfg: cfg, chats: map[string]*Chat{}, scripts: map[string]record.Action{}}
+	r.decided, r.replaced = map[string]bool{}, map[string]string{}
 	r.stage.Store(&stage{run: r})
+	return r
+}
+
+func play(rec *recorder, s *record.Scenario, cfg Config) (story string) {
+	r := newRun(rec, s, cfg)
 	if cfg.Cassette != "" {
 		r.prompts = cassette.Open(rec, cfg.Cassette, "bottest run --update", cfg.Update)
 	}
