@@ -20,7 +20,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
-	"unicode"
 
 	"github.com/cenkalti/backoff/v5"
 	"github.com/go-json-experiment/json"
@@ -29,6 +28,7 @@ import (
 
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/internal/loopback"
+	"github.com/planbot-go/planbot/internal/spelling"
 )
 
 const (
@@ -119,20 +119,8 @@ func refusal(op string, res *http.Response) *Error {
 	}
 	return &Error{
 		Op: op, Status: res.StatusCode, RetryAfter: retryAfter(res.Header.Get("Retry-After")),
-		Code: printable(said.Code), Message: printable(said.Message),
+		Code: spelling.OneLine(said.Code, maxMessageRunes), Message: spelling.OneLine(said.Message, maxMessageRunes),
 	}
-}
-
-// printable shortens foreign text to what a log line may contain.
-func printable(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, s)
-	r := []rune(s)
-	return string(r[:min(len(r), maxMessageRunes)])
 }
 
 // retryAfter reads a Retry-After header: seconds or an HTTP date (RFC 9110).
@@ -669,20 +657,26 @@ func (c *Client) try(ctx context.Context, k call) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", k.op, err)
 	}
+	return c.exchange(c.transport, k.op, req, token, k.body != nil, k.method == http.MethodGet)
+}
+
+// exchange makes a request, which may have JSON, and returns the body of an answer of success. Without read, the call
+// succeeded even if the body is unreadable: it is not repeated.
+func (c *Client) exchange(by http.RoundTripper, op string, req *http.Request, token string, hasBody, read bool) ([]byte, error) {
 	req.Header.Set("Accept", "application/json")
-	if k.body != nil {
+	if hasBody {
 		req.Header.Set("Content-Type", "application/json; charset=utf-8")
 	}
-	res, err := c.roundTrip(k.op, req, token)
+	res, err := c.roundTripBy(by, op, req, token)
 	if err != nil {
 		return nil, err
 	}
 	defer res.Body.Close()
 	body, err := readCapped(res.Body, maxReplyBytes)
-	if err != nil && k.method == http.MethodGet {
-		return nil, fmt.Errorf("%s: read the answer: %w", k.op, err)
+	if err != nil && read {
+		return nil, fmt.Errorf("%s: read the answer: %w", op, err)
 	}
-	return body, nil // if the body is unreadable, the call still succeeded; do not repeat it
+	return body, nil
 }
 
 func (c *Client) token(ctx context.Context) (string, error) {
@@ -1226,21 +1220,9 @@ func (c *Client) tryTokenService(ctx context.Context, k tokenCall) ([]byte, erro
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", k.op, ErrBadCall) // the address may have a code
 	}
-	req.Header.Set("Accept", "application/json")
-	if k.body != nil {
-		req.Header.Set("Content-Type", "application/json; charset=utf-8")
-	}
-	res, err := c.roundTripBy(c.trusted, k.op, req, token)
+	body, err := c.exchange(c.trusted, k.op, req, token, k.body != nil, true)
 	if refused, ok := errors.AsType[*Error](err); ok {
 		refused.Message = "" // it may quote what was sent
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer res.Body.Close()
-	body, err := readCapped(res.Body, maxReplyBytes)
-	if err != nil {
-		return nil, fmt.Errorf("%s: read the answer: %w", k.op, err)
-	}
-	return body, nil
+	return body, err
 }
