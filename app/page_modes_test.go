@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -22,7 +21,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/bot/turn"
-	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/state/inbox"
 )
 
@@ -135,18 +133,10 @@ func TestPageKeeps(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := (env{"port": "0", "bot-page-keep": file}).readAll(); err == nil || !strings.Contains(err.Error(), "BOT_PAGE_KEEP: "+strconv.Quote(file)+" is not a folder") {
-		t.Errorf("a file: %v", err)
-	}
-	s, b, err := env{"port": "0", "bot-page-keep": filepath.Join(file, "below")}.readAll()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &program{Settings: s, own: b, log: zerolog.Nop()}
-	t.Cleanup(p.close)
-	err = p.open(io.Discard)
-	if _, usage := errors.AsType[settings.Fault](err); !usage || !strings.Contains(err.Error(), "BOT_PAGE_KEEP: ") {
-		t.Errorf("below a file: %v", err)
+	for path, want := range map[string]string{file: strconv.Quote(file) + " is not a folder", filepath.Join(file, "below"): "stat "} {
+		if _, _, err := (env{"port": "0", "bot-page-keep": path}).readAll(); err == nil || !strings.Contains(err.Error(), "BOT_PAGE_KEEP: "+want) {
+			t.Errorf("%s: %v", path, err)
+		}
 	}
 }
 

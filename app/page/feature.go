@@ -47,7 +47,12 @@ func Feature() app.Feature {
 
 func (o *own) check(app.Values) error {
 	info, err := os.Stat(o.Keep)
-	if err == nil && !info.IsDir() {
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // it is made
+		return nil
+	case err != nil:
+		return fmt.Errorf("BOT_PAGE_KEEP: %w", err)
+	case !info.IsDir():
 		return fmt.Errorf("BOT_PAGE_KEEP: %q is not a folder", o.Keep)
 	}
 	return nil

@@ -254,7 +254,7 @@ func helpPage() g.Node {
 			key("@", "in the message box: mention the bot or a person"),
 			key("/", "at the beginning of a message: a command of the bot"),
 			key("Esc", "back to the list of turns, or leave the message box"),
-			key("/", "elsewhere: filter the turns"),
+			key("/", "elsewhere: filter the turns, or the settings"),
 			key("g c", "the chat"),
 			key("g t", "the turns"),
 			key("g i", "all that came in and went out"),
