@@ -446,7 +446,7 @@ func last(t *testing.T, chat *bottest.Chat) bottest.Sent {
 	return all[len(all)-1]
 }
 
-// TestInbox: /approvals asks again what waits for the person, and lists what they wait for.
+// TestInbox: /approvals asks again what waits for the person, and shows what they wait for, to be taken back.
 func TestInbox(t *testing.T) {
 	t.Parallel()
 	config, ordered := laptops(actions.Approval{Approvers: []string{"aad-Ben"}})
@@ -457,7 +457,9 @@ func TestInbox(t *testing.T) {
 		orderFor(t, kit, mia, "Ben")
 		ben.ExpectCard("Asked by Mia.")
 		mia.Say("/approvals")
-		mia.ExpectMatch(`^You wait for approval of:\n\n- Order\. Expires 2000-01-02 `)
+		if card := mia.ExpectCard("Take it back", "I've asked Ben.", "Count"); strings.Contains(card.Card(), `"Approve"`) {
+			t.Errorf("Mia reads %s", card.Card())
+		}
 		for range 2 {
 			ben.Say("/approvals")
 			ben.ExpectCard("Asked by Mia.")
@@ -469,7 +471,41 @@ func TestInbox(t *testing.T) {
 		}
 		ben.Say("/approvals")
 		ben.Expect("No approval waits for you.")
+		orderFor(t, kit, mia, "Ben")
+		mia.Say("/approvals")
+		expectShown(t, mia.ExpectCard("I've asked Ben.").Press("Take it back"), "Taken back by Mia")
+		mia.ExpectMatch("^OK")
+		kit.Settle()
+		if live := liveCards(kit); len(live) > 0 {
+			t.Errorf("cards with buttons: %v", live)
+		}
 		expectOrdered(t, ordered, 2)
+	})
+}
+
+// TestInboxOfTwelve: ten cards, and how many more there are.
+func TestInboxOfTwelve(t *testing.T) {
+	t.Parallel()
+	config, _ := laptops(actions.Approval{Approvers: []string{"19:board@unq.gbl.spaces"}})
+	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+		board, team := kit.Group("board", "Ben"), kit.Group("team", "Mia")
+		kit.Model.Says(plan(say("Hello.")))
+		board.Mention("hello")
+		board.Expect("Hello.")
+		for range 12 {
+			kit.Model.Says(orderTwo)
+			team.Mention("order two laptops")
+			team.ExpectCard("Take it back")
+			board.ExpectCard("Approve")
+		}
+		for _, chat := range []*bottest.Chat{board, team} {
+			chat.Mention("/approvals")
+			for range 10 {
+				chat.ExpectCard("Order")
+			}
+			chat.Expect("There are 2 more.")
+			chat.ExpectNothing()
+		}
 	})
 }
 

@@ -510,7 +510,7 @@ func (a *approval) Card(v view, in string) activity.Card {
 	buttons = append(buttons, press(v.Say("Reject"), "destructive", verbReject))
 	body := a.describe(v, a.head(v))
 	fields := a.fields(v)
-	if a.Alone && in == "" { // nobody who may approve it sees this card
+	if a.Alone { // nobody who may approve it sees this card
 		buttons, fields = []any{press(v.Say("Take it back"), "", verbReject)}, nil
 		if a.asksAgain() {
 			buttons = slices.Insert(buttons, 0, any(press(v.Say("Approve"), "positive", verbApprove)))

@@ -339,9 +339,14 @@ func (f *asking) viewOf(t *turn.Turn) view {
 }
 
 // viewOther is how the turn's person sees what another turn asks.
-func (f *asking) viewOther(t *turn.Turn, w *turn.Waiting) view {
-	v := f.viewOf(t)
-	v.Asker, v.Program = w.Asked.From, programOf(t, requests.Program(w), w.Asked.From)
+func (f *asking) viewOther(ctx context.Context, t *turn.Turn, w *turn.Waiting) view {
+	v, program := f.viewOf(t), requests.Program(w)
+	v.Asker = w.Asked.From
+	if program != "" && v.Asker.Name == "" && v.Asker.ID != "" { // it does not say
+		m, _ := turn.MemberOf(ctx, t, conversationOf(w.Asked), v.Asker.ID)
+		v.Asker.Name = m.Name
+	}
+	v.Program = programOf(t, program, v.Asker)
 	return v
 }
 
@@ -363,7 +368,7 @@ func (c click) take(ctx context.Context, t *turn.Turn, w *turn.Waiting) (ours bo
 		if c.Answers || p.ID != c.ID {
 			return false, ""
 		}
-		v := p.of.viewOther(t, w)
+		v := p.of.viewOther(ctx, t, w)
 		c.here = conversationOf(w.Asked) == conversationOf(t.Activity)
 		if p.held() && p.Decision == nil && (c.by.ID == "" || c.by.ID != w.Asked.From.ID) { // nobody else has read it
 			return true, v.Say("You can't decide this. Nothing was done.")
@@ -403,7 +408,7 @@ func (c click) take(ctx context.Context, t *turn.Turn, w *turn.Waiting) (ours bo
 func (c click) taken(ctx context.Context, t *turn.Turn, w *turn.Waiting) activity.Card {
 	log := zerolog.Ctx(ctx).Info()
 	if a, ok := w.Pause.(*approval); ok {
-		v := a.of.viewOther(t, w)
+		v := a.of.viewOther(ctx, t, w)
 		t.Count(Counted, strings.TrimSuffix(a.decision(), always))
 		if a.Agreed {
 			v.Asked = names(t, a.Sent)

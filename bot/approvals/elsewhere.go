@@ -640,11 +640,10 @@ func (one asked) updates(t *turn.Turn, card activity.Card) (all []*activity.Acti
 const maxListed = 10
 
 // Inbox is the handler of a command: it asks again what the person may decide, of here and of other conversations, and
-// lists what they wait for here.
+// shows what they wait for here, to be taken back.
 func Inbox(ctx context.Context, t *turn.Turn) error {
-	var ask []*activity.Activity
-	var again []asked
-	var theirs []string
+	var ask, own []*activity.Activity
+	var again, ownAgain []asked
 	delegates := false
 	here := t.Activity.Conversation.ID
 	places := []string{here}
@@ -664,35 +663,38 @@ func Inbox(ctx context.Context, t *turn.Turn) error {
 			if !ok || w.Asked == nil || w.Asked.Targeted() && in == here || w.For != a.Kind() || a.Decision != nil {
 				continue
 			}
-			v := a.of.viewOther(t, w)
-			own := w.Asked.From.ID == t.Activity.From.ID
+			v := a.of.viewOther(ctx, t, w)
+			theirs := w.Asked.From.ID == t.Activity.From.ID
 			if err := a.standIn(ctx, t, v.Asker); err != nil {
 				return err
 			}
 			a.For = a.stands
 			decides := a.MayDecide(t.Activity.From, v.Asker, conversationOf(t.Activity))
-			delegates = delegates || decides && a.Delegation && !own && a.stands == nil
+			delegates = delegates || decides && a.Delegation && !theirs && a.stands == nil
 			switch {
-			case in == here && (decides || own && (a.held() || a.asksAgain())):
+			case in == here && (decides || theirs && (a.held() || a.asksAgain())):
 				ask, again = append(ask, a.question(t, v, "")), append(again, asked{ID: a.ID, In: in})
 			case decides:
 				copied := *a
 				copied.elsewhere()
 				ask, again = append(ask, copied.question(t, v, in)), append(again, asked{ID: a.ID, In: in})
-			case own:
-				theirs = append(theirs, "- "+v.Title(a.Action)+". "+v.Say("Expires %s.", v.Clock(a.Expires)))
+			case theirs:
+				copied := *a
+				copied.Alone = true // so it can only be taken back
+				own, ownAgain = append(own, copied.question(t, v, in)), append(ownAgain, asked{ID: a.ID, In: in})
 			}
 		}
 	}
-	if left := len(ask) - maxListed; left > 0 {
+	ask, again = append(ask, own...), append(again, ownAgain...)
+	left := len(ask) - maxListed
+	if left > 0 {
 		ask = ask[:maxListed]
-		theirs = append(theirs, t.Translate("There are %s more.", count(left)))
 	}
 	if len(again) > 0 && t.ShowsCards() {
 		visits.Of(t).Again = again[:len(ask)]
 	}
-	if len(theirs) > 0 {
-		ask = append(ask, t.Message(t.Translate("You wait for approval of:")+"\n\n"+strings.Join(theirs, "\n")))
+	if left > 0 {
+		ask = append(ask, t.Message(t.Translate("There are %s more.", count(left))))
 	}
 	if delegates {
 		ask = append(ask, t.Message(t.Translate("To let somebody else decide for a while, say %s.", "**"+DelegateCommand+"**")))
