@@ -227,7 +227,7 @@ func TestAgentRequestsApprovalOfOthers(t *testing.T) {
 			},
 			`{"decision":"rejected"}`: func() {
 				ben.Say("/approvals")
-				ben.ExpectCard("The program Coder asks for this on behalf of somebody.")
+				ben.ExpectCard("The program Coder asks for this on behalf of mia.")
 				ben.Next()
 				ben.Reject()
 				chat.Expect("OK, I won't do this: Give an approval.")
@@ -242,7 +242,7 @@ func TestAgentRequestsApprovalOfOthers(t *testing.T) {
 			chat.ExpectCard("May I ask Ben, Emil (for Ben until", "Deploy 1.2", "The program Coder asks for this on your behalf.").Press("Send")
 			ben.ExpectCard("Deploy 1.2", "To *production*", "The program Coder asks for this on behalf of mia.")
 			emil.ExpectCard("Emil decides this for Ben", "The program Coder asks for this on behalf of mia.")
-			if got := s.call(t, "mia-1", "get_approval", map[string]any{"id": asked.ID}); got.Status != "pending" {
+			if got := s.call(t, "mia-1", "get_approval", map[string]any{"id": asked.ID}); got.Status != "pending" || !strings.Contains(got.Text, "Call get_approval with the id.") {
 				t.Errorf("before the decision: %+v", got)
 			}
 			end()
@@ -250,6 +250,40 @@ func TestAgentRequestsApprovalOfOthers(t *testing.T) {
 			if got := s.call(t, "mia-1", "get_approval", map[string]any{"id": asked.ID}); got.Status != "done" || got.Text != want {
 				t.Errorf("want %s: %+v", want, got)
 			}
+		}
+	}, policy)
+}
+
+// TestAgentReadsWhy nobody could be asked, and what was changed before it was approved.
+func TestAgentReadsWhy(t *testing.T) {
+	policy := func(ctx context.Context, turn *actions.Turn, call actions.Call) (actions.Approval, error) {
+		if call.Action.Name != server.RequestApproval {
+			return actions.DefaultPolicy(ctx, turn, call)
+		}
+		if call.Entities["what"] == "Deploy 1.3" {
+			return actions.Approval{Required: true, Find: func(context.Context, *actions.Turn, actions.Call) ([]string, error) { return nil, nil }}, nil
+		}
+		return actions.Approval{Required: true, Approvers: []string{"aad-Ben"}, Change: []string{"what"}}, nil
+	}
+	testAgents(t, func(t *testing.T, s *agents) {
+		chat, ben := s.meet(), s.Personal("Ben")
+		asked := s.call(t, "mia-1", "request_approval", map[string]any{"what": "Deploy 1.3"})
+		const why = "I can't reach enough people who may approve this, so I didn't do it."
+		chat.Expect(why)
+		s.Settle()
+		if got := s.call(t, "mia-1", "get_approval", map[string]any{"id": asked.ID}); got.Status != "failed" || got.Text != why {
+			t.Errorf("nobody found: %+v", got)
+		}
+		asked = s.call(t, "mia-1", "request_approval", map[string]any{"what": "Deploy 1.2"})
+		chat.ExpectCard("May I ask Ben").Press("Send")
+		ben.ExpectCard("Deploy 1.2").Press("Approve", "change:what", "Deploy 1.1")
+		chat.ExpectMatch("^Ben changed this")
+		chat.Press("Approve")
+		s.Settle()
+		got := s.call(t, "mia-1", "get_approval", map[string]any{"id": asked.ID})
+		var came struct{ Decision, Changed string }
+		if err := json.Unmarshal([]byte(got.Text), &came); err != nil || came.Decision != "approved" || !strings.Contains(came.Changed, "Deploy 1.2 → Deploy 1.1") {
+			t.Errorf("changed: %+v, %v", got, err)
 		}
 	}, policy)
 }

@@ -5,6 +5,7 @@
 package requests
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -217,7 +218,7 @@ func (r *Requests) left(ctx context.Context, t *turn.Turn) error {
 	case len(uncertain) > 0:
 		kept.Status = actions.RequestUnknown
 	case len(outcomes) == 0 || outcome != "ok":
-		kept.Status, kept.Text = actions.RequestFailed, "It could not be done."
+		kept.Status, kept.Text = actions.RequestFailed, cmp.Or(turn.Stopped(t), "It could not be done.")
 	default:
 		last := outcomes[len(outcomes)-1]
 		kept.Status, kept.Text = actions.RequestDone, last.Text

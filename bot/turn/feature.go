@@ -528,6 +528,10 @@ func RunCall(ctx context.Context, t *Turn, person, action string, entities map[s
 	return t.move(ctx, goOnTo(running))
 }
 
+// Stopped is what the person reads if a feature has ended the turn with [Stop]. "": none has, or the process that did has
+// died since.
+func Stopped(t *Turn) string { return t.stopped }
+
 // Ending says in [Feature].Left how the turn ends, as [Ended].Outcome does, and which actions may or may not have been
 // done. "": it does not end yet.
 func Ending(t *Turn) (outcome string, uncertain []string) {

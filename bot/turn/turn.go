@@ -69,6 +69,7 @@ type attempt struct {
 	saved     int                  // how many outcomes are saved
 	saveFault error                // a failed save; state changes may not be saved after it
 	uncertain []string             // actions that may or may not have run
+	stopped   string               // what the person reads because a feature ended it
 	withheld  string               // a note for the history: moderation flagged the answer
 	amended   bool                 // the author edited or deleted the message while the turn waited
 	deleted   bool                 // they deleted it, so the history must not have it
@@ -385,7 +386,7 @@ func stopPlan(ctx context.Context, t *Turn, stop *stopError) (Next, error) {
 	if commands, _ := executedCommands(t); t.rec.Run != nil && len(commands) > 0 { // else the model need not know
 		remember(t)
 	}
-	t.rec.Run = nil
+	t.rec.Run, t.stopped = nil, stop.say
 	if stop.say == "" {
 		return goOnTo(done), nil
 	}

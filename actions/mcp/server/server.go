@@ -405,7 +405,7 @@ func (s *Server) run(
 	if err != nil {
 		return nil, err
 	}
-	return said(came), nil
+	return said(came, action == RequestApproval), nil
 }
 
 const attemptMeta = "planbot/attempt" // where a client that may repeat a call names its attempt
@@ -435,7 +435,7 @@ func (s *Server) result(ctx context.Context, c caller, id string, wait time.Dura
 	if decision {
 		came = decided(came)
 	}
-	return said(came), nil
+	return said(came, decision), nil
 }
 
 // came waits for the result of a request, for a while. It asks less and less often, and a caller whose calls
@@ -484,12 +484,15 @@ func (s *Server) leave(subject string) {
 	}
 }
 
-// said is what the client reads of a request.
-func said(came actions.Requested) *sdk.CallToolResult {
+// said is what the client reads of a request. decision says that get_approval has what comes of it.
+func said(came actions.Requested, decision bool) *sdk.CallToolResult {
 	text := came.Text
 	switch came.Status {
 	case actions.RequestPending:
 		text = "Not decided yet. Call get_answer with the id."
+		if decision {
+			text = "Not decided yet. Call " + getApproval + " with the id."
+		}
 	case actions.RequestRejected:
 		text = "A person rejected it. It was not done."
 	case actions.RequestExpired:
@@ -579,10 +582,11 @@ func ask(text string, minutes int, fields ...actions.Field) actions.Result {
 type decision struct {
 	Decision string `json:"decision"`
 	Answer   string `json:"answer,omitempty"`
+	Changed  string `json:"changed,omitempty"` // what a person changed before they approved it
 }
 
 func cameOf(a *actions.Answer, yes, no, text string) actions.Result {
-	came := decision{yes, text}
+	came := decision{Decision: yes, Answer: text}
 	switch {
 	case a.Unanswered:
 		came.Decision = "unanswered"
@@ -683,12 +687,19 @@ func (s *Server) offerHumans(server *sdk.Server) {
 
 const getApproval = "get_approval"
 
-// decided has the same words for an approval of others as for one of the token's person.
+// decided has the same words for an approval of others as for one of the token's person, and is JSON also if somebody has
+// changed what they approved: the text then begins with a line about that, in brackets.
 func decided(came actions.Requested) actions.Requested {
 	said := map[actions.RequestStatus]string{actions.RequestRejected: "rejected", actions.RequestExpired: "unanswered"}[came.Status]
 	if said != "" {
 		raw, _ := json.Marshal(decision{Decision: said}) // it always encodes
 		came.Status, came.Text = actions.RequestDone, string(raw)
+	}
+	change, rest, ok := strings.Cut(came.Text, "\n")
+	d := decision{Changed: strings.Trim(change, "[]")}
+	if ok && came.Status == actions.RequestDone && json.Unmarshal([]byte(rest), &d) == nil {
+		raw, _ := json.Marshal(d) // it always encodes
+		came.Text = string(raw)
 	}
 	return came
 }
