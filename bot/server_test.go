@@ -181,16 +181,33 @@ func TestConnectionsWaitWhileAllAreAtWork(t *testing.T) {
 	})
 }
 
-func TestSlowBodies(t *testing.T) {
+// TestSlowClients: a byte each second keeps no connection alive.
+func TestSlowClients(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t)
-		addr := b.serves(func(s *http.Server) { s.ReadTimeout = 2 * time.Second })
-		slow := call(t, addr)
-		slow.post(100, "")
-		slow.write("{")
-		slow.answers(http.StatusRequestTimeout)
-		slow.hungUp()
+		addr := b.serves(asItIs)
+		began := time.Now()
+		headers, body := call(t, addr), call(t, addr)
+		headers.write("POST /api/messages HTTP/1.1\r\nHost: localhost\r\nX-Long: ")
+		body.post(1000, "")
+		for _, each := range []*line{headers, body} {
+			_ = each.SetDeadline(began.Add(time.Minute))
+			go func() {
+				for _, err := io.WriteString(each, " "); err == nil; _, err = io.WriteString(each, " ") {
+					time.Sleep(time.Second)
+				}
+			}()
+		}
+		headers.hungUp()
+		if took := time.Since(began); took > 11*time.Second {
+			t.Errorf("slow headers had %s", took)
+		}
+		body.answers(http.StatusRequestTimeout)
+		body.hungUp()
+		if took := time.Since(began); took > 21*time.Second {
+			t.Errorf("a slow body had %s", took)
+		}
 	})
 }
 

@@ -2,14 +2,11 @@ package auth_test
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -43,12 +40,6 @@ func (l *line) status() int {
 	_, _ = io.Copy(io.Discard, resp.Body)
 	_ = resp.Body.Close()
 	return resp.StatusCode
-}
-
-// ended reports whether the other side has closed the connection.
-func (l *line) ended() bool {
-	_, err := l.read.Peek(1)
-	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // wire is a good message in its parts, to be put together otherwise.
@@ -238,49 +229,5 @@ func TestPipelines(t *testing.T) {
 	for range 10 {
 		w.next()
 	}
-	w.logIsClean()
-}
-
-// TestSlowClients are let go after the time that there is for headers and bodies, which is at most 20 seconds.
-func TestSlowClients(t *testing.T) {
-	t.Parallel()
-	const patience = 3 * time.Minute
-	w := newWorld(t)
-	w.works()
-	head, auth, _ := w.wire()
-	began := time.Now()
-	headers, body, stranger := w.dial(patience), w.dial(patience), w.dial(patience)
-	write := func(l *line, text string) {
-		if _, err := io.WriteString(l, text); err != nil {
-			t.Error(err)
-		}
-	}
-	write(headers, head)
-	write(body, head+auth+"Content-Length: 1000\r\n\r\n{")
-	write(stranger, head+"Content-Length: 1000\r\n\r\n{")
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	go func() { // a byte each second keeps neither alive
-		for tick := time.NewTicker(time.Second); ; {
-			select {
-			case <-tick.C:
-				_, _ = io.WriteString(headers, "X")
-				_, _ = io.WriteString(body, " ")
-			case <-ctx.Done():
-				tick.Stop()
-				return
-			}
-		}
-	}()
-	if got, took := stranger.status(), time.Since(began); got != http.StatusUnauthorized || took > patience {
-		t.Errorf("a stranger with a slow body: status %d after %s", got, took)
-	}
-	if got, took := headers.status(), time.Since(began); got != 0 && got != http.StatusBadRequest || took > patience {
-		t.Errorf("slow headers: status %d after %s", got, took)
-	}
-	if got, took := body.status(), time.Since(began); got != http.StatusRequestTimeout || took > patience || !body.ended() {
-		t.Errorf("a slow body: status %d after %s", got, took)
-	}
-	w.works()
 	w.logIsClean()
 }
