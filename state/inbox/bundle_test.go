@@ -62,6 +62,12 @@ func TestServers(t *testing.T) {
 // serve starts a Redis in this process and returns what opens another client of it.
 func serve(t testing.TB) func(state.Config) *state.Store {
 	t.Helper()
+	return serveAs(t, "redis")
+}
+
+// serveAs has its clients take the server for one of this kind: redis+cluster is a cluster of one node.
+func serveAs(t testing.TB, kind string) func(state.Config) *state.Store {
+	t.Helper()
 	t.Cleanup(func() { time.Sleep(linger) })
 	server, err := state.Open(t.Context(), "", state.Config{})
 	if err != nil {
@@ -72,7 +78,7 @@ func serve(t testing.TB) func(state.Config) *state.Store {
 		cfg.Dial = server.Dial
 		// Who waits for a connection takes a timer that go-redis shares across the program, and a timer
 		// must not cross bubbles.
-		return openURL(t, "redis://here?pool_size=10000", cfg)
+		return openURL(t, kind+"://here?pool_size=10000", cfg)
 	}
 }
 

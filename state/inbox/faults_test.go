@@ -376,28 +376,22 @@ func TestRecover(t *testing.T) {
 			}
 		}, false, 0, 2},
 	} {
-		for _, cluster := range []bool{false, true} {
-			t.Run(fmt.Sprint(name, ", cluster ", cluster), func(t *testing.T) {
+		for _, kind := range []string{"redis", "redis+cluster"} {
+			t.Run(name+", "+kind, func(t *testing.T) {
 				t.Parallel()
-				if cluster {
-					url := "redis+cluster://" + miniredis.RunT(t).Addr()
-					b := newBundle(t, func(cfg state.Config) *state.Store { return openURL(t, url, cfg) })
-					testRecover(t, b, 10*shortLease, tt.meanwhile, tt.recovered, tt.own, tt.user) // of real time
-					return
-				}
 				synctest.Test(t, func(t *testing.T) {
-					testRecover(t, newBundle(t, serve(t)), shortLease, tt.meanwhile, tt.recovered, tt.own, tt.user)
+					testRecover(t, newBundle(t, serveAs(t, kind)), tt.meanwhile, tt.recovered, tt.own, tt.user)
 				})
 			})
 		}
 	}
 }
 
-func testRecover(t *testing.T, b *bundle, lease time.Duration, meanwhile func(t *testing.T, b *bundle), recovered bool, own, user int) {
+func testRecover(t *testing.T, b *bundle, meanwhile func(t *testing.T, b *bundle), recovered bool, own, user int) {
 	net := &split{}
 	dying := b.open(state.Config{})
 	hook(dying, net)
-	in := openInbox(t, dying, inbox.Config{Lease: lease, Patience: time.Second})
+	in := openInbox(t, dying, inbox.Config{Lease: shortLease, Patience: time.Second})
 	e := b.entry("1")
 	e.ID = "id"
 	e.Load = []state.Key{b.q, b.conversation("a;messageid=1"), b.person()}
@@ -831,45 +825,47 @@ func (h *hang) wait(ctx context.Context, cmds ...redis.Cmder) error {
 // One node of a cluster hangs: the leases of the queues elsewhere go on.
 func TestRenewalBesideANodeThatHangs(t *testing.T) {
 	t.Parallel()
-	url := "redis+cluster://" + miniredis.RunT(t).Addr()
-	b := newBundle(t, func(cfg state.Config) *state.Store { return openURL(t, url, cfg) })
-	node := &hang{}
-	hook(b.store, node)
-	b.in = b.inbox(inbox.Config{Lease: 2 * time.Second, Patience: time.Second})
-	e := b.entry("elsewhere")
-	e.Queue = b.person()
-	here, there := b.take(b.entry("here")), b.take(e)
-	part := partOf(b.person())
-	node.at.Store(&part)
-	for there.Err() == nil {
-		time.Sleep(10 * time.Millisecond)
-	}
-	time.Sleep(time.Second)
-	if err := here.Err(); err != nil {
-		t.Errorf("the queue of a node that is well: %v", err)
-	}
-	node.at.Store(nil)
-	b.finish(here, false)
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, serveAs(t, "redis+cluster"))
+		node := &hang{}
+		hook(b.store, node)
+		b.in = b.inbox(inbox.Config{Lease: 2 * time.Second, Patience: time.Second})
+		e := b.entry("elsewhere")
+		e.Queue = b.person()
+		here, there := b.take(b.entry("here")), b.take(e)
+		part := partOf(b.person())
+		node.at.Store(&part)
+		for there.Err() == nil {
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(time.Second)
+		if err := here.Err(); err != nil {
+			t.Errorf("the queue of a node that is well: %v", err)
+		}
+		node.at.Store(nil)
+		b.finish(here, false)
+	})
 }
 
 // One node of a cluster hangs: queues elsewhere are taken over all the same.
 func TestTakeoverBesideANodeThatHangs(t *testing.T) {
 	t.Parallel()
-	url := "redis+cluster://" + miniredis.RunT(t).Addr()
-	b := newBundle(t, func(cfg state.Config) *state.Store { return openURL(t, url, cfg) })
-	b.in = b.inbox(inbox.Config{Lease: 300 * time.Millisecond})
-	store, node, part := b.open(state.Config{Timeout: 100 * time.Millisecond}), &hang{}, partOf(b.person())
-	hook(store, node)
-	node.at.Store(&part)
-	b.take(b.entry("hello"))
-	b.in.Close()
-	claimed, _ := b.claimsOf(openInbox(t, store, inbox.Config{Lease: 300 * time.Millisecond}))
-	select {
-	case l := <-claimed:
-		b.finish(l, false)
-	case <-time.After(time.Minute):
-		t.Error("not taken over")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, serveAs(t, "redis+cluster"))
+		b.in = b.inbox(inbox.Config{Lease: 300 * time.Millisecond})
+		store, node, part := b.open(state.Config{Timeout: 100 * time.Millisecond}), &hang{}, partOf(b.person())
+		hook(store, node)
+		node.at.Store(&part)
+		b.take(b.entry("hello"))
+		b.in.Close()
+		claimed, _ := b.claimsOf(openInbox(t, store, inbox.Config{Lease: 300 * time.Millisecond}))
+		select {
+		case l := <-claimed:
+			b.finish(l, false)
+		case <-time.After(time.Minute):
+			t.Error("not taken over")
+		}
+	})
 }
 
 // crowd accepts n entries at once, each in a queue of its own, and returns the leases of
