@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/planbot-go/planbot/knowledge"
 )
@@ -140,19 +141,33 @@ func TestAzureSearchFails(t *testing.T) {
 			t.Errorf("%d: %v, %v", s.status, got, err)
 		}
 	}
-	hangs := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.ReadAll(r.Body)
-		<-r.Context().Done()
-	})
-	if _, err := azureSearch(t, hangs, nil).Search(t.Context(), knowledge.Query{Text: "x", Caller: everyone}); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a service that hangs: %v", err)
-	}
 	_, err := knowledge.NewAzureSearch(knowledge.AzureSearchConfig{Endpoint: "http://a.example", Index: "a/b", Key: "a\n", Title: "a'"})
 	for _, want := range []string{"no https address", "the Index is no name", "the Key holds", "no Tenant", `"a'" is no name of a field`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nwant %s", err, want)
 		}
 	}
+}
+
+// hung is a service that never answers.
+type hung struct{}
+
+func (hung) RoundTrip(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+func TestAzureSearchHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		x, err := knowledge.NewAzureSearch(knowledge.AzureSearchConfig{Endpoint: "https://a.example", Index: "handbook", Key: "k", Tenant: tenant, Transport: hung{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := x.Search(t.Context(), knowledge.Query{Text: "x", Caller: everyone}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a service that hangs: %v", err)
+		}
+	})
 }
 
 func ExampleNewAzureSearch() {

@@ -108,17 +108,21 @@ func TestRunScripts(t *testing.T) {
 func TestScriptsBeyondLimits(t *testing.T) {
 	t.Parallel()
 	s := scripted(t, map[string]string{"wait.sh": "sleep 50", "slow.sh": "echo begun; echo slowly >&2; sleep 50", "work.sh": "echo begun; while :; do :; done"})
-	limits := sandbox.Config{Wall: 500 * time.Millisecond}
-	if got := told(t, skills.Sandboxed(box(t, limits)), s, "wait.sh", "", ""); got != "!Error: Script 'wait.sh' timed out after 0.5 seconds." {
-		t.Errorf("%q", got)
-	}
-	limits = sandbox.Config{Wall: 3 * time.Second} // time enough to begin, on a busy machine too
-	if got := told(t, skills.Sandboxed(box(t, limits)), s, "slow.sh", "", ""); got != "!Error: Script 'slow.sh' timed out after 3 seconds.\nbegun\n\nStderr:\nslowly" {
-		t.Errorf("%q", got)
-	}
-	limits = sandbox.Config{Wall: time.Minute, CPU: 200 * time.Millisecond}
-	if got := told(t, skills.Sandboxed(box(t, limits)), s, "work.sh", "", ""); got != "!Error: Script 'work.sh' was ended: it went beyond its limit of CPU time.\nbegun" {
-		t.Errorf("%q", got)
+	for script, of := range map[string]struct {
+		limits sandbox.Config
+		want   string
+	}{
+		"wait.sh": {sandbox.Config{Wall: 500 * time.Millisecond}, "timed out after 0.5 seconds."},
+		// time enough to begin, on a busy machine too
+		"slow.sh": {sandbox.Config{Wall: 3 * time.Second}, "timed out after 3 seconds.\nbegun\n\nStderr:\nslowly"},
+		"work.sh": {sandbox.Config{Wall: time.Minute, CPU: 200 * time.Millisecond}, "was ended: it went beyond its limit of CPU time.\nbegun"},
+	} {
+		t.Run(script, func(t *testing.T) {
+			t.Parallel()
+			if got := told(t, skills.Sandboxed(box(t, of.limits)), s, script, "", ""); got != "!Error: Script '"+script+"' "+of.want {
+				t.Errorf("%q", got)
+			}
+		})
 	}
 }
 

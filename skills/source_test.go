@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -205,30 +206,32 @@ func TestDeduplicate(t *testing.T) {
 
 func TestFilesSource(t *testing.T) {
 	t.Parallel()
-	root := tree(t, map[string]string{"a/SKILL.md": named("a"), "b/SKILL.md": named("c")})
-	source := skills.Config{Reload: true, Roots: []string{root, "", " ", filepath.Join(root, "nowhere")}}.Source()
-	var log bytes.Buffer
-	ctx := zerolog.New(&log).WithContext(t.Context())
-	faulty := func() { write(t, root, "c/SKILL.md", "x") }
-	gone := func() { remove(t, root, "c") }
-	nothing := func() {}
-	for i, step := range []struct {
-		change func()
-		lines  int // of the log
-	}{{nothing, 4}, {nothing, 4}, {faulty, 5}, {gone, 5}, {faulty, 6}} {
-		step.change()
-		time.Sleep(1001 * time.Millisecond)
-		list, err := source(ctx, nil)
-		if err != nil || len(list) != 1 || list[0].Name != "a" {
-			t.Fatal(names(list), err)
+	synctest.Test(t, func(t *testing.T) {
+		root := tree(t, map[string]string{"a/SKILL.md": named("a"), "b/SKILL.md": named("c")})
+		source := skills.Config{Reload: true, Roots: []string{root, "", " ", filepath.Join(root, "nowhere")}}.Source()
+		var log bytes.Buffer
+		ctx := zerolog.New(&log).WithContext(t.Context())
+		faulty := func() { write(t, root, "c/SKILL.md", "x") }
+		gone := func() { remove(t, root, "c") }
+		nothing := func() {}
+		for i, step := range []struct {
+			change func()
+			lines  int // of the log
+		}{{nothing, 4}, {nothing, 4}, {faulty, 5}, {gone, 5}, {faulty, 6}} {
+			step.change()
+			time.Sleep(1001 * time.Millisecond)
+			list, err := source(ctx, nil)
+			if err != nil || len(list) != 1 || list[0].Name != "a" {
+				t.Fatal(names(list), err)
+			}
+			if n := strings.Count(log.String(), "\n"); n != step.lines {
+				t.Fatalf("step %d: %d lines, want %d:\n%s", i, n, step.lines, &log)
+			}
 		}
-		if n := strings.Count(log.String(), "\n"); n != step.lines {
-			t.Fatalf("step %d: %d lines, want %d:\n%s", i, n, step.lines, &log)
+		for _, said := range []string{"b/SKILL.md:2: directory name", "warning: names no folder", "nowhere: warning: does not exist", "c/SKILL.md:1: must start"} {
+			if !strings.Contains(log.String(), said) {
+				t.Errorf("no %q in:\n%s", said, &log)
+			}
 		}
-	}
-	for _, said := range []string{"b/SKILL.md:2: directory name", "warning: names no folder", "nowhere: warning: does not exist", "c/SKILL.md:1: must start"} {
-		if !strings.Contains(log.String(), said) {
-			t.Errorf("no %q in:\n%s", said, &log)
-		}
-	}
+	})
 }
