@@ -34,7 +34,7 @@ func TestChangedBeforeApproval(t *testing.T) {
 			t.Errorf("Ben reads %s, %d ordered", got.Body, *ordered)
 		}
 		expectShown(t, card.Press("Approve"), "This card is for a different call.")
-		mia.ExpectMatch("^Ben changed this: `Count: 2 → 1`. If you agree, say \\*\\*/approve [a-z0-9]+\\*\\*.$")
+		mia.ExpectMatch("^Ben changed this: `Count: 2 → 1`. If you agree, say \\*\\*/approve [a-z0-9]+-1\\*\\*.$")
 		expectShown(t, mia.Press("Approve"), "Approved by Ben, Mia")
 		mia.Expect("One is on its way.")
 		expectDone(t, kit, ordered, 1)

@@ -29,7 +29,8 @@ func budget(treasurers ...string) actions.Policy {
 		case cost > 10_000:
 			return actions.Approval{Denied: "Orders above 10,000 go through the purchasing department."}, nil
 		case cost > 500:
-			return actions.Approval{Required: true, Approvers: treasurers, Reason: "above 500", Within: 4 * time.Hour}, nil
+			people := append([]string{}, treasurers...) // never nil: without treasurers nobody can approve it
+			return actions.Approval{Required: true, Approvers: people, Reason: "above 500", Within: 4 * time.Hour}, nil
 		}
 		return actions.Approval{Required: true, Standing: true}, nil
 	}

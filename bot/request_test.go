@@ -222,7 +222,7 @@ func TestAgentRequestsApprovalOfOthers(t *testing.T) {
 				chat.Expect("Emil (for Ben) approved this. It needs 2 approvals.")
 				time.Sleep(11 * time.Minute)
 				carla.ExpectCard("Deploy 1.2")
-				chat.Expect("Nobody has decided yet, so I've also asked Carla.")
+				chat.Expect("It needs more approvals, so I've also asked Carla.")
 				carla.Approve()
 			},
 			`{"decision":"rejected"}`: func() {

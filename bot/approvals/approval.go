@@ -54,6 +54,8 @@ type approval struct {
 	Told     int          `json:"told,omitzero"`   // of how many of them the person knows
 	Sent     []sent       `json:"sent,omitempty"`
 	Escalate []escalation `json:"escalate,omitempty"` // those to come
+	Further  int          `json:"further,omitzero"`   // how many of the policy's escalations have come
+	Missed   bool         `json:"missed,omitzero"`    // somebody who may approve it cannot be reached
 	Here     []string     `json:"here,omitempty"`     // names of approvers in the conversation; "": not known
 	Beside   []string     `json:"beside,omitempty"`   // delegates in the conversation of approvers who are asked, too
 	Alone    bool         `json:"alone,omitzero"`     // nobody who may approve it is in the conversation
@@ -66,11 +68,12 @@ type approval struct {
 	Delegation bool        `json:"delegation,omitzero"` // delegates of approvers may decide
 	For        *delegation `json:"for,omitempty"`       // on a card elsewhere: why this person is asked
 
-	of     *asking
-	call   *turn.Pending     // until it is asked
-	rules  map[string]string // of those who are about to be asked
-	missed []string          // who could not be
-	stands *delegation       // by which the person of this click decides; nil: they are an approver, or may not decide
+	of        *asking
+	call      *turn.Pending     // until it is asked
+	rules     map[string]string // of those who are about to be asked
+	unreached []string          // who could not be
+	stands    *delegation       // by which the person of this click decides; nil: they are an approver, or may not decide
+	met       []string          // ids of the accounts of those who were found
 }
 
 // changed is what a person who may approve the call changed in it.
@@ -126,6 +129,11 @@ func (a *approval) Until() time.Time {
 // escalates reports whether further people are to be asked before it expires.
 func (a *approval) escalates() bool {
 	return !a.held() && len(a.Escalate) > 0 && a.Escalate[0].At.Before(a.Expires)
+}
+
+// asksLater reports whether there is anybody to be asked later.
+func (a *approval) asksLater() bool {
+	return slices.ContainsFunc(a.Escalate, func(e escalation) bool { return len(e.To) > 0 })
 }
 
 // reminds reports whether people are to be reminded before anything else happens.
@@ -205,8 +213,13 @@ func (a *approval) Ask(ctx context.Context, t *turn.Turn, id string) (*activity.
 	if len(a.Approvers) == 0 && policy.Find == nil && asker.ID == "" {
 		return nil, turn.Refuse("nobody here can approve it: no person asked for it, and the bot has no approvers")
 	}
+	public := func(list []string) []string { // in private, nobody else in the conversation reads it
+		return slices.DeleteFunc(list, func(id string) bool {
+			return isPrivate(t) && isChat(id) && baseOf(id) == conversationOf(t.Activity)
+		})
+	}
 	for _, e := range policy.Escalate {
-		a.Escalate = append(a.Escalate, escalation{a.Asked.Add(e.After), a.others(e.To, asker)})
+		a.Escalate = append(a.Escalate, escalation{a.Asked.Add(e.After), public(a.others(e.To, asker))})
 	}
 	chosen := len(a.Approvers) > 0 || policy.Find != nil
 	found, err := a.call.Find(ctx)
@@ -216,8 +229,8 @@ func (a *approval) Ask(ctx context.Context, t *turn.Turn, id string) (*activity.
 		if len(own) >= max(policy.Quorum, 1) {
 			people, a.Escalate = own, nil
 		}
-		people = slices.DeleteFunc(people, func(id string) bool { return isChat(id) && baseOf(id) == conversationOf(t.Activity) })
 	}
+	people = public(people)
 	if chosen {
 		if said := a.fault(ctx, people, policy.Quorum, err); said != "" {
 			return nil, turn.Stop(t.Translate(said) + turn.BeforeThat(t))
@@ -240,6 +253,11 @@ func (a *approval) Ask(ctx context.Context, t *turn.Turn, id string) (*activity.
 	}
 	if chosen {
 		reached, err := a.reach(ctx, t, people)
+		for err == nil && len(a.Sent)+len(a.Here)+len(a.Beside) == 0 && len(a.Escalate) > 0 { // nobody would be asked until then
+			var further []string
+			further, err = a.reachFurther(ctx, t)
+			people, reached = append(people, further...), append(reached, further...)
+		}
 		enough := a.enough(reached, policy.Quorum)
 		if err == nil && enough && !a.held() {
 			enough, err = a.ask(ctx, t, 0)
@@ -382,14 +400,22 @@ func (a *approval) MayDecide(who, asker activity.Account, in string) bool {
 // the person who clicked.
 func (a *approval) Decide(v view, c click, now time.Time) (refusal string) {
 	approved, sends := c.said.Verb != verbReject, c.said.Verb == verbSend
+	for i, vote := range a.Votes { // who has become an approver does not decide for another one any more
+		if vote.For != nil && slices.ContainsFunc(a.deciders(), vote.isBy) {
+			a.Votes[i].For = nil
+		}
+	}
 	own := c.by.ID != "" && c.by.ID == v.Asker.ID
 	agrees := approved && own && a.Changed != nil && !a.Changed.Agreed && !a.MayDecide(c.by, v.Asker, c.in)
 	withdrawn := !approved && c.by.ID != "" && c.by.ID == v.Asker.ID && !a.MayDecide(c.by, v.Asker, c.in)
+	only := agrees && c.said.Hash == "" && c.version == "" && a.Changed.Told && a.Changed.Times == 1 // of one change they read
 	switch {
 	case a.Decision != nil:
 		return a.Late(v)
 	case c.said.Hash != "" && c.said.Hash != a.Hash:
 		return v.Say("This card is for a different call. Nothing was done.")
+	case approved && !a.isMeant(c) && !only:
+		return v.Say("What you are asked to approve was changed. Please look at it again.")
 	case now.After(a.Expires):
 		return v.Say(tooLate)
 	case sends && a.held() && c.by.ID != "" && c.by.ID == v.Asker.ID:
@@ -402,12 +428,15 @@ func (a *approval) Decide(v view, c click, now time.Time) (refusal string) {
 	case sends || !a.MayDecide(c.by, v.Asker, c.in):
 		return v.Say("You can't decide this. Nothing was done.")
 	case slices.ContainsFunc(a.Votes, func(d decision) bool { return d.ID == c.by.ID }) && approved:
-		return v.Say("You've already approved this.")
+		if !a.agreed(v.Asker) { // the policy may want fewer people than it did
+			return v.Say("You've already approved this.")
+		}
+		a.Votes = slices.DeleteFunc(a.Votes, func(d decision) bool { return d.ID == c.by.ID })
 	case approved && a.voteFor(a.seat(c.by)) != nil:
 		return v.Say("%s has already approved this.", a.voteFor(a.seat(c.by)).who(v, plain))
 	}
 	d := decision{
-		Approved: approved, Always: c.said.Verb == verbAlways && a.Standing, Withdrawn: withdrawn,
+		Approved: approved, Always: c.said.Verb == verbAlways && a.Standing && a.stands == nil, Withdrawn: withdrawn,
 		By: cmp.Or(c.by.Name, c.by.ID), At: now.UTC().Truncate(time.Second), Click: c.activity,
 	}
 	if a.stands != nil {
@@ -484,6 +513,11 @@ func (d *decision) inWords(v view) string {
 	return v.Say(sentence, d.who(v, titles.Visible), v.Clock(d.At))
 }
 
+// isBy reports whether the id is one of who decided.
+func (d *decision) isBy(id string) bool {
+	return id != "" && (id == d.ID || strings.EqualFold(id, d.User))
+}
+
 // who says who decided, and in whose place; show makes a name safe.
 func (d *decision) who(v view, show func(string) string) string {
 	by := cmp.Or(show(d.By), v.Say("somebody"))
@@ -504,7 +538,7 @@ func (a *approval) Card(v view, in string) activity.Card {
 		return button(title, style, data{Approval: a.ID, Hash: a.Hash, Verb: verb, In: in})
 	}
 	buttons := []any{press(v.Say("Approve"), "positive", verbApprove)}
-	if a.Standing {
+	if a.Standing && a.For == nil { // a delegate decides for a while only
 		buttons = append(buttons, press(v.Say("Always approve exactly this"), "", verbAlways))
 	}
 	buttons = append(buttons, press(v.Say("Reject"), "destructive", verbReject))
@@ -560,7 +594,7 @@ func (a *approval) Closed(v view) activity.Card {
 // head is what is asked.
 func (a *approval) head(v view) string {
 	switch {
-	case a.held() && len(a.Escalate) > 0:
+	case a.held() && a.asksLater():
 		return v.Say("May I ask %s, and later others, to approve this?", v.Asked)
 	case a.held():
 		return v.Say("May I ask %s to approve this?", v.Asked)
@@ -568,10 +602,24 @@ func (a *approval) head(v view) string {
 	return v.Say("May I do this?")
 }
 
+// version is what its id ends with in words, once the call was changed: they are for the call as it is now, as a card is.
+func (a *approval) version() string {
+	if a.Changed == nil {
+		return ""
+	}
+	return "-" + count(a.Changed.Times)
+}
+
+// isMeant reports whether a click is about the call as it is now.
+func (a *approval) isMeant(c click) bool {
+	return c.said.Hash == "" && c.version == a.version() || c.said.Hash == a.Hash
+}
+
 // choices says in words how to decide, each command between two marks.
 func (a *approval) choices(v view, mark string) string {
 	say := func(words ...string) string { return mark + strings.Join(words, " ") + mark }
-	approve, reject := say("/approve", a.ID), say("/reject", a.ID)
+	id := a.ID + a.version()
+	approve, reject := say("/approve", id), say("/reject", a.ID)
 	before := "\n\n"
 	if a.held() {
 		send := say("/approve", a.ID, "send")
@@ -580,11 +628,14 @@ func (a *approval) choices(v view, mark string) string {
 	if v.Asked != "" {
 		before += v.Say("I've asked %s.", v.Asked) + " "
 	}
+	if a.Missed {
+		before += v.Say(missedSome) + " "
+	}
 	if a.asksAgain() {
 		before += v.Say("If you agree, say %s.", approve) + " "
 	}
 	if fields := a.fields(v); len(fields) > 0 && !a.Alone {
-		before += v.Say("To change something first, say for example %s.", say("/approve", a.ID, fields[0].Name+"=…")) + " "
+		before += v.Say("To change something first, say for example %s.", say("/approve", id, fields[0].Name+"=…")) + " "
 	}
 	if a.Alone {
 		return before + v.Say("To take it back, say %s.", reject)
@@ -592,7 +643,7 @@ func (a *approval) choices(v view, mark string) string {
 	if !a.MayDecide(v.Asker, v.Asker, "") {
 		before += a.whoDecides(v) + " "
 	}
-	if a.Standing {
+	if a.Standing && a.For == nil {
 		return before + v.Say("Say %s, %s if I should never ask about exactly this again, or %s.", approve, say("/approve", a.ID, "always"), reject)
 	}
 	return before + v.Say("Say %s or %s.", approve, reject)
@@ -615,6 +666,9 @@ func (a *approval) describe(v view, head string) []any {
 	}
 	if v.Asked != "" && !a.held() {
 		rows = append(rows, small(v.Say("I've asked %s.", v.Asked)))
+	}
+	if a.Missed {
+		rows = append(rows, small(v.Say(missedSome)))
 	}
 	if len(a.deciders()) > 0 && !a.Alone {
 		rows = append(rows, small(a.whoDecides(v)))
@@ -797,8 +851,7 @@ func (a *approval) asksAgain() bool {
 // more, and the policy is asked about the changed call. did is false if the call stays as it is.
 func (a *approval) change(ctx context.Context, t *turn.Turn, w *turn.Waiting, v view, c *click) (did bool, refusal string) {
 	approves := c.said.Verb == verbApprove || c.said.Verb == verbAlways
-	same := c.said.Hash == "" || c.said.Hash == a.Hash
-	if !approves || !same || a.Decision != nil || a.held() || time.Now().After(a.Expires) || !a.MayDecide(c.by, v.Asker, c.in) {
+	if !approves || !a.isMeant(*c) || a.Decision != nil || a.held() || time.Now().After(a.Expires) || !a.MayDecide(c.by, v.Asker, c.in) {
 		return false, ""
 	}
 	values, refusal := a.wanted(v, c)
@@ -807,10 +860,10 @@ func (a *approval) change(ctx context.Context, t *turn.Turn, w *turn.Waiting, v 
 	}
 	call, err := w.Change(ctx, t, values)
 	_, wrong := errors.AsType[*actions.EntityError](err)
-	if wrong || err == nil && (call == nil || faultOf(call.Approval, call.Approval.Approvers) != "") {
+	if wrong || err == nil && (call == nil || faultOf(call.Approval, call.Approval.Approvers, a.of.within) != "") {
 		return false, v.Say(noChange)
 	}
-	asked := len(a.Sent) + len(a.Here)
+	asked, before := len(a.Sent)+len(a.Here), a.deciders()
 	if refusal := a.consult(ctx, t, w, call, err); refusal != "" {
 		return false, refusal
 	}
@@ -828,8 +881,9 @@ func (a *approval) change(ctx context.Context, t *turn.Turn, w *turn.Waiting, v 
 	a.Votes, a.Told, a.Standing = nil, 0, false
 	a.Reason = cmp.Or(call.Approval.Reason, a.Reason)
 	private := w.Asked.Targeted() || w.Asked.Conversation.Personal()
+	others := slices.ContainsFunc(a.deciders(), func(id string) bool { return !slices.Contains(before, id) })
 	shown, err := a.question(t, v, "").Encode()
-	if err != nil || len(shown) > maxMessage || private && a.Quorum > asked { // who asked let only these people read it
+	if err != nil || len(shown) > maxMessage || private && (others || a.Quorum > asked) { // who asked let only these people read it
 		return false, v.Say(noChange)
 	}
 	c.said.Hash = hash
@@ -864,6 +918,9 @@ func (a *approval) wanted(v view, c *click) (values map[string]any, refusal stri
 			form.Form.Fields = append(form.Form.Fields, f)
 		}
 	}
+	if c.change == "" && a.changesMore(c.inputs, form.Form.Fields) {
+		return nil, v.Say(noChange)
+	}
 	if c.change != "" && len(inputs) == 0 {
 		return nil, v.Say("%s can't be changed.", titles.Code(titles.Visible(c.change)))
 	}
@@ -873,4 +930,21 @@ func (a *approval) wanted(v view, c *click) (values map[string]any, refusal stri
 		return had && untouched(fmt.Sprint(was), value) || !had && (value == false || value == "")
 	})
 	return values, refusal
+}
+
+// changesMore reports whether inputs of a card, made when the policy allowed it, change what may not be changed now.
+func (a *approval) changesMore(inputs map[string]json.RawMessage, fields []actions.Field) bool {
+	entities := entitiesOf(a.Entities)
+	for id, raw := range inputs {
+		name, changes := strings.CutPrefix(id, changeInput)
+		allowed := slices.ContainsFunc(fields, func(f actions.Field) bool { return f.Name == name })
+		if !changes || allowed {
+			continue
+		}
+		var given any
+		if json.Unmarshal(raw, &given) != nil || fmt.Sprint(given) != fmt.Sprint(cmp.Or(entities[name], any(""))) {
+			return true
+		}
+	}
+	return false
 }

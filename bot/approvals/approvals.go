@@ -259,7 +259,7 @@ func (f *asking) ready(ctx context.Context, t *turn.Turn, c *turn.Pending) (turn
 	}
 	a.Approvers, a.Self = f.approversOf(c.Approval)
 	a.Change, a.Delegation = c.Approval.Change, c.Approval.Delegation
-	fault := faultOf(c.Approval, a.Approvers)
+	fault := faultOf(c.Approval, a.Approvers, f.within)
 	if len(a.fields(f.viewOf(t))) < len(a.Change) {
 		fault = "an entity that may be changed is no text, number or yes or no of the action"
 	}
@@ -270,10 +270,10 @@ func (f *asking) ready(ctx context.Context, t *turn.Turn, c *turn.Pending) (turn
 	return a, nil
 }
 
-// approversOf are those whom a policy names, and whether the person who asked counts. If it names and finds nobody,
-// whoever the bot's list names approves, as always.
+// approversOf are those whom a policy names, and whether the person who asked counts. If it says nothing
+// about that, whoever the bot's list names approves, as always.
 func (f *asking) approversOf(p actions.Approval) (people []string, self bool) {
-	if len(p.Approvers) == 0 && p.Find == nil {
+	if p.Approvers == nil && p.Find == nil {
 		return f.approvers, true
 	}
 	return p.Approvers, p.Self
@@ -282,13 +282,19 @@ func (f *asking) approversOf(p actions.Approval) (people []string, self bool) {
 // maxApprovers limits the people who are asked at a time. For more there are chats and channels.
 const maxApprovers = 10
 
-// faultOf says what makes an approval impossible. "": nothing.
-func faultOf(p actions.Approval, approvers []string) string {
+// faultOf says what makes an approval impossible that lasts for within, if the policy does not say. "": nothing.
+func faultOf(p actions.Approval, approvers []string, within time.Duration) string {
 	asked := [][]string{approvers}
 	if len(approvers) == 0 && p.Find == nil && len(p.Escalate) > 0 {
 		return "an escalation without approvers"
 	}
+	if len(approvers) == 0 && p.Find == nil && p.Approvers != nil {
+		return "its list of approvers is empty"
+	}
 	for i, e := range p.Escalate {
+		if e.After >= cmp.Or(p.Within, within) {
+			return "an escalation comes after the time to decide"
+		}
 		if len(e.To) == 0 || e.After <= 0 || i > 0 && e.After <= p.Escalate[i-1].After {
 			return "an escalation asks nobody, or not after the one before it"
 		}
@@ -303,11 +309,16 @@ func faultOf(p actions.Approval, approvers []string) string {
 			if strings.TrimSpace(id) == "" {
 				return "an approver has no id"
 			}
+			if isName(id) {
+				return "an approver is given by a user principal name, which is no id"
+			}
 			chats = chats || strings.HasPrefix(id, threads)
 		}
 		people += len(list)
 	}
 	switch {
+	case p.Within < 0:
+		return "its time to decide is negative"
 	case p.Quorum < 0 || p.Quorum > maxApprovers:
 		return "its quorum is not between 1 and 10"
 	case !chats && p.Find == nil && p.Quorum > max(people, 1):
@@ -478,6 +489,7 @@ type click struct {
 	by       activity.Account
 	activity string // its id
 	card     string // id of the message with the button; "" in words
+	version  string // of the call, in words, see [approval.version]
 	change   string // the entity that is changed, in words
 }
 
@@ -544,6 +556,9 @@ func (c *click) readWords(words []string) bool {
 		return false
 	}
 	c.ID = strings.ToLower(words[1]) // as the bot wrote it
+	if at := strings.IndexByte(c.ID, '-'); at > 0 {
+		c.ID, c.version = c.ID[:at], c.ID[at:]
+	}
 	if len(words) > 2 && strings.EqualFold(words[0]+words[2], "/approvesend") {
 		c.said.Verb = verbSend
 		why, _ := json.Marshal(strings.Join(words[3:], " "))

@@ -59,6 +59,16 @@ type asked struct {
 	In    string   `json:"in"`              // where the turn waits
 	Card  string   `json:"card,omitempty"`  // id of the message that asks
 	Again []string `json:"again,omitempty"` // ids of those that ask again
+	Over  bool     `json:"over,omitzero"`   // it is decided, and its cards are closed
+}
+
+// add remembers a question. If there is no more room, the oldest that is over goes first.
+func (list *approvals) add(one asked) {
+	list.Elsewhere = append(list.Elsewhere, one)
+	if len(list.Elsewhere) > maxElsewhere {
+		at := max(0, slices.IndexFunc(list.Elsewhere, func(known asked) bool { return known.Over }))
+		list.Elsewhere = slices.Delete(list.Elsewhere, at, at+1)
+	}
 }
 
 // visit is the record that asks elsewhere, or says there how it ended.
@@ -143,9 +153,9 @@ func (a *approval) consult(ctx context.Context, t *turn.Turn, w *turn.Waiting, c
 	policy := call.Approval
 	people, self := a.of.approversOf(policy)
 	people = slices.Concat(people, found)
-	chosen := len(people) > 0 || policy.Find != nil
-	for _, e := range policy.Escalate {
-		if !time.Now().Before(a.Asked.Add(e.After)) {
+	chosen := len(people) > 0 || policy.Find != nil || policy.Approvers != nil
+	for i, e := range policy.Escalate {
+		if i < a.Further || !time.Now().Before(a.Asked.Add(e.After)) {
 			people = append(people, e.To...)
 		}
 	}
@@ -252,7 +262,7 @@ func (a *approval) noteAsked(t *turn.Turn, outcome string, people []string, from
 	var all []string
 	for _, id := range people {
 		held := slices.ContainsFunc(a.Sent, func(s sent) bool { return s.Held && s.To == id && a.held() })
-		if !held && !slices.Contains(a.missed, id) {
+		if !held && !slices.Contains(a.unreached, id) {
 			all = append(all, id+" ("+a.ruleOf(id)+")")
 		}
 	}
@@ -351,7 +361,17 @@ func (a *approval) reach(ctx context.Context, t *turn.Turn, people []string) (re
 
 // reachOne finds where an approver or a delegate reads. ok is false if they cannot be asked.
 func (a *approval) reachOne(ctx context.Context, t *turn.Turn, s sent) (ok bool, err error) {
-	if name, ok := isHere(ctx, t, s.To); ok {
+	who, here, sure := isHere(ctx, t, s.To)
+	if here && !sure && !isChat(s.To) { // then they are asked in their own chat, if they have one
+		if _, err := turn.Reach(ctx, t, actions.Recipient{User: s.To}); err == nil {
+			here = false
+		}
+	}
+	if here {
+		if a.hasMet(who) {
+			return false, nil
+		}
+		name := who.Name
 		s.Name = name
 		switch {
 		case s.For == nil:
@@ -368,19 +388,35 @@ func (a *approval) reachOne(ctx context.Context, t *turn.Turn, s sent) (ok bool,
 		to = actions.Recipient{Conversation: s.To}
 	}
 	s.Conversation, err = turn.Reach(ctx, t, to)
+	if isName(s.To) {
+		err = errors.New("a user principal name is no id")
+	}
 	if err != nil {
 		return false, a.unreachable(ctx, t, s.To, err)
+	}
+	if to.User != "" {
+		m, _ := turn.MemberOf(ctx, t, s.Conversation, s.To) // only for the name, and the other id
+		if a.hasMet(m) {
+			return false, nil
+		}
+		s.Name = m.Name
 	}
 	s.Held, s.At, s.Rule = isPrivate(t), time.Now().UTC().Truncate(time.Second), byDelegation
 	if s.For == nil {
 		s.Rule = a.ruleOf(s.To)
 	}
-	if to.User != "" {
-		m, _ := turn.MemberOf(ctx, t, s.Conversation, s.To) // only for the name
-		s.Name = m.Name
-	}
 	a.Sent = append(a.Sent, s)
 	return true, nil
+}
+
+// hasMet reports whether that person was found before, by another of their ids, and remembers them.
+func (a *approval) hasMet(who activity.Account) bool {
+	id := strings.ToLower(idOf(who))
+	if id == "" || !slices.Contains(a.met, id) {
+		a.met = append(a.met, id)
+		return false
+	}
+	return true
 }
 
 // unreachable notes that an approver cannot be asked. An error is one that passes.
@@ -389,8 +425,9 @@ func (a *approval) unreachable(ctx context.Context, t *turn.Turn, id string, err
 		return err
 	}
 	zerolog.Ctx(ctx).Error().Err(err).Str("approval", a.ID).Str("approver", id).Msg("an approver cannot be asked")
-	a.missed = append(a.missed, id)
+	a.unreached = append(a.unreached, id)
 	turn.NoteFor(t, t, turn.Note{What: "approval", Outcome: "unreachable", Action: a.Action, Of: a.Entities, ID: a.ID, Asked: []string{id}})
+	a.Missed = true
 	return nil
 }
 
@@ -400,14 +437,20 @@ func (a *approval) ask(ctx context.Context, t *turn.Turn, from int) (enough bool
 	all := a.Sent
 	a.Sent = slices.Clone(all[:from])
 	chats, people := false, len(a.Here)
+	count := func(s sent) {
+		if s.For != nil || slices.ContainsFunc(a.deciders(), func(id string) bool { return strings.EqualFold(id, s.To) }) {
+			chats = chats || isChat(s.To)
+			people += s.people()
+		}
+	}
 	for _, s := range all[:from] {
-		people += s.people()
+		count(s)
 	}
 	for _, s := range all[from:] {
 		s.Held = false
 		if a.Changed != nil && isOf(s.To, a.Changed.By) { // they know
 			a.Sent = append(a.Sent, s)
-			people += s.people()
+			count(s)
 			continue
 		}
 		err := a.send(ctx, t, t.Activity, s, "")
@@ -418,11 +461,10 @@ func (a *approval) ask(ctx context.Context, t *turn.Turn, from int) (enough bool
 			}
 			continue
 		}
-		chats = chats || isChat(s.To)
-		people += s.people()
+		count(s)
 		a.Sent = append(a.Sent, s)
 	}
-	return chats || len(a.Escalate) > 0 || people >= max(a.Quorum, 1), nil
+	return chats || a.asksLater() || people >= max(a.Quorum, 1), nil
 }
 
 // isChat reports whether the id is that of a chat or channel.
@@ -438,20 +480,27 @@ func (a *approval) held() bool {
 	return !a.Agreed && slices.ContainsFunc(a.Sent, func(s sent) bool { return s.Held })
 }
 
-// isHere reports whether an approver reads the turn's conversation, and their name; "": it is not known. If the channel
+// isName reports whether an approver is given by what people sign in with, of which Teams makes no id of who clicks.
+func isName(id string) bool { return strings.Contains(id, "@") && !isChat(id) }
+
+// isHere reports whether an approver reads the turn's conversation, and their account, as far as it is known. It is not sure
+// if the channel does not say. If the channel
 // does not say, they do.
-func isHere(ctx context.Context, t *turn.Turn, id string) (name string, here bool) {
+func isHere(ctx context.Context, t *turn.Turn, id string) (who activity.Account, here, sure bool) {
 	switch {
 	case isOf(id, t.Activity.From):
-		return t.Activity.From.Name, true
+		return t.Activity.From, true, true
 	case isPrivate(t):
-		return "", false
+		return who, false, true
 	case isChat(id):
-		return "", t.Activity.Conversation.BaseID() == baseOf(id)
+		return who, t.Activity.Conversation.BaseID() == baseOf(id), true
+	case isName(id):
+		return who, false, true
 	}
 	m, err := turn.MemberOf(ctx, t, "", id)
 	refused, ok := errors.AsType[*connector.Error](err)
-	return m.Name, !ok || refused.Code != connector.NoMember
+	missing := ok && refused.Code == connector.NoMember
+	return m, !missing, err == nil || missing
 }
 
 // send submits a record that asks an approver elsewhere what a message led to or, at the end, says there how it ended.
@@ -496,7 +545,7 @@ func (a *approval) copied() (approval, error) {
 
 // elsewhere takes away what is only for the conversation of the turn.
 func (a *approval) elsewhere() {
-	a.Approvers, a.Deciders, a.Sent, a.Clicked, a.Alone = nil, nil, nil, nil, false
+	a.Approvers, a.Deciders, a.Sent, a.Clicked, a.Alone, a.Missed = nil, nil, nil, nil, false, false
 }
 
 // close says in all chats elsewhere how it ended.
@@ -596,7 +645,7 @@ func (f *asking) visit(ctx context.Context, t *turn.Turn) error {
 	list := state.Of[approvals](t.Conversation)
 	at := slices.IndexFunc(list.Elsewhere, func(one asked) bool { return one.ID == a.ID })
 	switch {
-	case r.Over && (at < 0 || !t.ShowsCards()): // words have no buttons
+	case r.Over && at < 0:
 		return nil
 	case r.Remind && (at < 0 || time.Now().After(a.Expires)):
 		return nil
@@ -607,13 +656,17 @@ func (f *asking) visit(ctx context.Context, t *turn.Turn) error {
 		}
 		return t.Send(ctx, t.Message(said))
 	case r.Over:
+		list.Elsewhere[at].Over = true
+		if !t.ShowsCards() { // words have no buttons
+			return nil
+		}
 		return t.Send(ctx, list.Elsewhere[at].updates(t, a.Closed(v))...)
 	case at >= 0 && a.Changed != nil && t.ShowsCards() && time.Now().Before(a.Expires):
 		r.Redrawn = true
 		said := t.Message(t.Translate("What you are asked to approve was changed. Please look at it again."))
 		return t.Send(ctx, append(list.Elsewhere[at].updates(t, a.Card(v, r.In)), said)...)
 	case at < 0:
-		list.Elsewhere = newest(append(list.Elsewhere, asked{ID: a.ID, In: r.In}), maxElsewhere)
+		list.add(asked{ID: a.ID, In: r.In})
 	}
 	if time.Now().After(a.Expires) {
 		return nil
@@ -722,8 +775,8 @@ func shown(_ context.Context, t *turn.Turn) error {
 			continue
 		}
 		if at < 0 {
-			at = len(list.Elsewhere)
-			list.Elsewhere = append(list.Elsewhere, one)
+			list.add(one)
+			at = len(list.Elsewhere) - 1
 		}
 		known := &list.Elsewhere[at]
 		switch {
@@ -733,7 +786,6 @@ func shown(_ context.Context, t *turn.Turn) error {
 			known.Again = newest(append(known.Again, card), maxAgain)
 		}
 	}
-	list.Elsewhere = newest(list.Elsewhere, maxElsewhere)
 	return nil
 }
 
@@ -759,33 +811,61 @@ func (a *approval) goOn(ctx context.Context, t *turn.Turn) (turn.Next, error) {
 	}
 	asked, here := len(a.Sent), len(a.Here)+len(a.Beside)
 	a.rules = map[string]string{}
-	further := slices.DeleteFunc(slices.Clone(a.Escalate[0].To), func(id string) bool { return slices.Contains(a.deciders(), id) })
-	a.Escalate = a.Escalate[1:]
-	for _, id := range further {
-		a.rules[id] = byEscalation
+	missed := a.Missed
+	a.Missed = false
+	var further []string
+	for len(a.Sent) == asked && len(a.Here)+len(a.Beside) == here && len(a.Escalate) > 0 {
+		more, err := a.reachFurther(ctx, t)
+		if err != nil {
+			return turn.Next{}, err
+		}
+		further = append(further, more...)
 	}
-	a.let(slices.Concat(a.deciders(), further), true, a.Quorum)
-	if _, err := a.reach(ctx, t, further); err != nil {
-		return turn.Next{}, err
+	missedNow := a.Missed
+	a.Missed = missedNow || missed
+	v := a.of.viewOf(t)
+	if asked == 0 && a.held() { // nobody else was to read it so far
+		v.Asked = names(t, a.Sent)
+		a.redraw(ctx, t, a.Card(v, ""))
+		return a.waitOn(t, a.head(v)+a.choices(v, "**"))
 	}
 	if _, err := a.ask(ctx, t, asked); err != nil {
 		return turn.Next{}, err
 	}
 	a.noteAsked(t, "escalated", further, asked)
 	t.Count(Counted, "escalated")
-	said := ""
+	var said []string
+	asks, decide := texts.Text("Nobody has decided yet, so I've also asked %s."), texts.Text("Nobody has decided yet, so others here may decide now, too.")
+	if len(a.Votes) > 0 {
+		asks, decide = "It needs more approvals, so I've also asked %s.", "It needs more approvals, so others here may decide now, too."
+	}
 	if len(a.Sent) > asked {
-		said = t.Translate("Nobody has decided yet, so I've also asked %s.", names(t, a.Sent[asked:]))
+		said = append(said, t.Translate(asks, names(t, a.Sent[asked:])))
 	}
 	if len(a.Here)+len(a.Beside) > here {
 		a.Alone = false
-		said = t.Translate("Nobody has decided yet, so others here may decide now, too.")
+		said = append(said, t.Translate(decide))
 	}
-	v := a.of.viewOf(t)
+	if missedNow {
+		said = append(said, t.Translate(missedSome))
+	}
 	v.Asked = names(t, a.Sent)
 	a.redraw(ctx, t, a.Card(v, ""))
-	return a.waitOn(t, said)
+	return a.waitOn(t, strings.Join(said, " "))
 }
+
+// reachFurther finds where those read whom the next escalation names, and lets them decide.
+func (a *approval) reachFurther(ctx context.Context, t *turn.Turn) (reached []string, err error) {
+	further := slices.DeleteFunc(slices.Clone(a.Escalate[0].To), func(id string) bool { return slices.Contains(a.deciders(), id) })
+	a.Escalate, a.Further = a.Escalate[1:], a.Further+1
+	for _, id := range further {
+		a.rules[id] = byEscalation
+	}
+	a.let(slices.Concat(a.deciders(), further), true, a.Quorum)
+	return a.reach(ctx, t, further)
+}
+
+const missedSome texts.Text = "I can't reach everybody who may approve this."
 
 // remind reminds those who may decide: once a day in each chat, however many approvals wait there.
 func (a *approval) remind(ctx context.Context, t *turn.Turn) (turn.Next, error) {
@@ -826,8 +906,12 @@ func (a *approval) tellChanged(ctx context.Context, t *turn.Turn) (turn.Next, er
 		}
 		a.Alone = len(a.Here)+len(a.Beside) == 0 && len(a.deciders()) > 0
 	}
-	if _, err := a.ask(ctx, t, 0); err != nil {
+	enough, err := a.ask(ctx, t, 0)
+	if err != nil {
 		return turn.Next{}, err
+	}
+	if !enough && a.Quorum > 1 {
+		return a.giveUp(ctx, t)
 	}
 	a.Changed.Told, a.Told = true, len(a.Votes)
 	v := a.of.viewOf(t)
@@ -835,7 +919,7 @@ func (a *approval) tellChanged(ctx context.Context, t *turn.Turn) (turn.Next, er
 	a.redraw(ctx, t, a.Card(v, ""))
 	said := a.saysChange(v)
 	if a.asksAgain() {
-		said += " " + t.Translate("If you agree, say %s.", "**/approve "+a.ID+"**")
+		said += " " + t.Translate("If you agree, say %s.", "**/approve "+a.ID+a.version()+"**")
 	}
 	return a.waitOn(t, said)
 }
@@ -856,13 +940,7 @@ func (a *approval) askHeld(ctx context.Context, t *turn.Turn) (turn.Next, error)
 		return turn.Next{}, err
 	}
 	if !enough {
-		if err := a.drop(ctx, t, t.Activity, t.Activity.Recipient); err != nil {
-			return turn.Next{}, err
-		}
-		remember(t, a.ID, a.Late(a.of.viewOf(t)))
-		return turn.Without(t, a, a.Action, "nobody who may approve it can be asked, so it did not run", func(string) []*activity.Activity {
-			return []*activity.Activity{a.toAsker(t, t.Translate(unreachable)+turn.BeforeThat(t))}
-		})
+		return a.giveUp(ctx, t)
 	}
 	v := a.of.viewOf(t)
 	v.Asked = names(t, a.Sent)
@@ -871,6 +949,19 @@ func (a *approval) askHeld(ctx context.Context, t *turn.Turn) (turn.Next, error)
 		return a.waitOn(t, "")
 	}
 	return a.waitOn(t, t.Translate("I've asked %s.", v.Asked))
+}
+
+// giveUp goes on without the call, since too few can be asked.
+func (a *approval) giveUp(ctx context.Context, t *turn.Turn) (turn.Next, error) {
+	if err := a.drop(ctx, t, t.Activity, t.Activity.Recipient); err != nil {
+		return turn.Next{}, err
+	}
+	v := a.of.viewOf(t)
+	remember(t, a.ID, a.Late(v))
+	a.redraw(ctx, t, a.Closed(v))
+	return turn.Without(t, a, a.Action, "nobody who may approve it can be asked, so it did not run", func(string) []*activity.Activity {
+		return []*activity.Activity{a.toAsker(t, t.Translate(unreachable)+turn.BeforeThat(t))}
+	})
 }
 
 // toAsker is a message to who asked.

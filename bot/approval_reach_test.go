@@ -1,0 +1,129 @@
+package bot_test
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bottest"
+)
+
+// TestEscalationInPrivate: whoever asked alone could decide, so nobody else reads it before they agree.
+func TestEscalationInPrivate(t *testing.T) {
+	t.Parallel()
+	config, ordered := laptops(actions.Approval{
+		Approvers: []string{"aad-Mia"}, Self: true, Quorum: 2, Escalate: []actions.Escalation{{After: time.Hour, To: []string{"aad-Carla"}}},
+	})
+	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+		mia, carla := kit.Personal("Mia"), kit.Personal("Carla")
+		kit.Model.Says(orderTwo)
+		mia.Say("order two laptops")
+		mia.ExpectCard("Who can decide: Mia.").Press("Approve")
+		mia.Expect("Mia approved this. It needs 2 approvals.")
+		time.Sleep(61 * time.Minute)
+		mia.ExpectMatch(`^May I ask Carla to approve this\?`)
+		carla.ExpectNothing()
+		mia.Press("Send")
+		carla.ExpectCard("It needs 2 approvals.").Press("Approve")
+		mia.Expect("They are on their way.")
+		expectDone(t, kit, ordered, 2)
+	})
+}
+
+// TestWordsAreForTheCallAsItWas: what somebody says about the first change does not approve the second one.
+func TestWordsAreForTheCallAsItWas(t *testing.T) {
+	t.Parallel()
+	config, ordered := laptops(actions.Approval{Approvers: []string{"aad-Ben", "aad-Carla"}, Change: []string{"count"}})
+	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+		mia, ben, carla := kit.Personal("Mia"), kit.Personal("Ben"), kit.Personal("Carla")
+		orderFor(t, kit, mia, "Ben, Carla", plan(say("Nine are on their way.")))
+		card := ben.ExpectCard("Approve")
+		bare := "/approve " + regexp.MustCompile(`"approval":"(\w+)"`).FindStringSubmatch(card.Card())[1]
+		card.Press("Approve", "change:count", "1")
+		first := mia.ExpectMatch("^Ben changed this: `Count: 2 → 1`. If you agree, say").Activity.Text
+		carla.ExpectCard("Approve")
+		carla.Expect("What you are asked to approve was changed. Please look at it again.")
+		carla.Say(bare + "-1 count=9")
+		mia.ExpectMatch("^Carla changed this: `Count: 2 → 9`. If you agree, say")
+		for _, words := range []string{bare, regexp.MustCompile(`/approve [\w-]+`).FindString(first)} {
+			mia.Say(words)
+			mia.Expect("What you are asked to approve was changed. Please look at it again.")
+		}
+		ben.Expect("What you are asked to approve was changed. Please look at it again.")
+		if *ordered != 0 {
+			t.Fatal("words about another call were enough")
+		}
+		mia.Say(bare + "-2")
+		mia.Expect("Nine are on their way.")
+		expectDone(t, kit, ordered, 9)
+	})
+}
+
+// TestChangeOnAnOldCard: what the policy no longer lets anybody change does not approve the call as it is.
+func TestChangeOnAnOldCard(t *testing.T) {
+	t.Parallel()
+	config, ordered := laptops(actions.Approval{})
+	approval := actions.Approval{Required: true, Approvers: []string{"aad-Ben"}, Change: []string{"count"}}
+	config.Change = func(c *bot.Config) {
+		c.Policy = func(context.Context, *actions.Turn, actions.Call) (actions.Approval, error) { return approval, nil }
+	}
+	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+		mia, ben := kit.Personal("Mia"), kit.Personal("Ben")
+		orderFor(t, kit, mia, "Ben")
+		card := ben.ExpectCard("You can change this before you approve it:")
+		approval.Change = nil
+		expectShown(t, card.Press("Approve", "change:count", "1"), "It can't be changed like this. Nothing was done.")
+		expectOrdered(t, ordered, 0)
+		card.Press("Approve", "change:count", "2")
+		mia.Expect("They are on their way.")
+		expectDone(t, kit, ordered, 2)
+	})
+}
+
+// TestBusyApprover: what waits longest is not forgotten for what was decided since.
+func TestBusyApprover(t *testing.T) {
+	t.Parallel()
+	config, ordered := laptops(actions.Approval{Approvers: []string{"aad-Ben"}})
+	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+		ben, mia := kit.Personal("Ben"), kit.Personal("Mia")
+		orderFor(t, kit, mia, "Ben")
+		ben.ExpectCard("Asked by Mia.")
+		for i := range 101 {
+			otto := kit.Personal(fmt.Sprint("Otto", i))
+			orderFor(t, kit, otto, "Ben")
+			ben.ExpectCard("Asked by Otto").Press("Approve")
+			otto.Expect("They are on their way.")
+		}
+		ben.Say("/approvals")
+		ben.ExpectCard("Asked by Mia.").Press("Approve")
+		mia.Expect("They are on their way.")
+		expectDone(t, kit, ordered, 204)
+	})
+}
+
+// TestDelegateDecidesForAWhile: not for good.
+func TestDelegateDecidesForAWhile(t *testing.T) {
+	t.Parallel()
+	config, ordered := laptops(actions.Approval{Approvers: []string{"aad-Ben"}, Standing: true, Delegation: true})
+	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+		mia, ben, carla := kit.Personal("Mia"), kit.Personal("Ben"), kit.Personal("Carla")
+		delegate(t, kit, ben, "Carla")
+		kit.Model.Says(orderTwo, orderTwo)
+		for range 2 {
+			mia.Say("order two laptops")
+			mia.ExpectCard("May I ask Ben, Carla (for Ben until").Press("Send")
+			ben.ExpectCard("Always approve exactly this")
+			card := carla.ExpectCard("Approve").Card()
+			if regexp.MustCompile("approve-always").MatchString(card) {
+				t.Errorf("a delegate's card: %s", card)
+			}
+			carla.Press("Approve")
+			mia.Expect("They are on their way.")
+		}
+		expectDone(t, kit, ordered, 4)
+	})
+}
