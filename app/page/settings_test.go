@@ -19,7 +19,8 @@ func TestSettings(t *testing.T) {
 	c := setup(t, set{parts: page.Parts{
 		Settings: []page.Setting{
 			{Name: "OPENAI_API_KEY", From: "the environment, as OPENAI_API_KEY", About: "key", Secret: true},
-			{Name: "BOT_STATE", From: "a flag", About: "where state lives", Value: "redis"}, {Name: "BOT_NAME", From: "a flag", About: "name"},
+			{Name: "BOT_STATE", From: "a flag", About: "where state lives", Value: "redis"},
+			{Name: "BOT_NAME", From: "a flag", About: "name"},
 			{Name: "BOT_PLANNER", About: hostile + strings.Repeat("D", 1<<20), Default: "sequence"},
 		},
 		Doctor: func(ctx context.Context) ([]app.Check, error) {

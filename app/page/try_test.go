@@ -604,7 +604,7 @@ func TestFilter(t *testing.T) {
 		}
 	}
 	// Each of its two plans is numbered from 1.
-	if view := s.get("/dev/turns/" + id); strings.Index(view, "Plan 1<") < 0 || strings.Index(view, "Plan 2<") < strings.Index(view, "Plan 1<") {
+	if view := s.get("/dev/turns/" + id); !strings.Contains(view, "Plan 1<") || strings.Index(view, "Plan 2<") < strings.Index(view, "Plan 1<") {
 		t.Errorf("the plans are not told apart: %s", view)
 	}
 }
