@@ -717,19 +717,24 @@ type End struct {
 }
 
 // stored is the end as Redis has it.
-func (e End) stored() string { return fmt.Sprint(e.Count, " ", e.Hash, " ", e.First, " ", e.Signature) }
+func (e End) stored() string {
+	return fmt.Sprint(e.Count, " ", e.Hash, " #", e.First, " ", e.Signature)
+}
 
-// readEnd reads an end. What is not one reads as none.
-func readEnd(text string) (e End) {
+// readEnd reads an end. What is not one reads as none. Earlier releases wrote no First.
+func readEnd(text string) End {
 	count, rest, _ := strings.Cut(text, " ")
-	hash, rest, _ := strings.Cut(rest, " ")
-	oldest, signature, ok := strings.Cut(rest, " ")
+	hash, signature, ok := strings.Cut(rest, " ")
 	n, err := strconv.Atoi(count)
-	first, wrong := strconv.Atoi(oldest)
-	if !ok || err != nil || wrong != nil {
+	if !ok || err != nil {
 		return End{}
 	}
-	return End{Count: n, First: first, Hash: hash, Signature: signature}
+	e := End{Count: n, Hash: hash, Signature: signature}
+	if oldest, rest, _ := strings.Cut(signature, " "); strings.HasPrefix(oldest, "#") {
+		e.First, _ = strconv.Atoi(oldest[1:]) // else it is not known
+		e.Signature = rest
+	}
+	return e
 }
 
 // logKeys are the keys of a log: the lines, the digests of its newest ones, and its end. All replicas write to the same

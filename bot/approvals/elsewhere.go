@@ -371,11 +371,10 @@ func (a *approval) reachOne(ctx context.Context, t *turn.Turn, s sent) (ok bool,
 		if a.hasMet(who) {
 			return false, nil
 		}
-		name := who.Name
-		s.Name = name
+		s.Name = who.Name
 		switch {
 		case s.For == nil:
-			a.Here = append(a.Here, plain(name))
+			a.Here = append(a.Here, plain(s.Name))
 		case s.Instead:
 			a.Here = append(a.Here, s.name(t))
 		case !slices.Contains(a.Beside, s.name(t)):
@@ -387,16 +386,19 @@ func (a *approval) reachOne(ctx context.Context, t *turn.Turn, s sent) (ok bool,
 	if isChat(s.To) {
 		to = actions.Recipient{Conversation: s.To}
 	}
-	s.Conversation, err = turn.Reach(ctx, t, to)
 	if isName(s.To) {
-		err = errors.New("a user principal name is no id")
+		return false, a.unreachable(ctx, t, s.To, errors.New("a user principal name is no id"))
 	}
+	s.Conversation, err = turn.Reach(ctx, t, to)
 	if err != nil {
 		return false, a.unreachable(ctx, t, s.To, err)
 	}
 	if to.User != "" {
-		m, _ := turn.MemberOf(ctx, t, s.Conversation, s.To) // only for the name, and the other id
-		if a.hasMet(m) {
+		byOtherID := func(known sent) bool {
+			return known.Conversation == s.Conversation && (known.For == nil) == (s.For == nil)
+		}
+		m, _ := turn.MemberOf(ctx, t, s.Conversation, s.To) // only for the name and the other id
+		if a.hasMet(m) || slices.ContainsFunc(a.Sent, byOtherID) {
 			return false, nil
 		}
 		s.Name = m.Name
@@ -412,11 +414,9 @@ func (a *approval) reachOne(ctx context.Context, t *turn.Turn, s sent) (ok bool,
 // hasMet reports whether that person was found before, by another of their ids, and remembers them.
 func (a *approval) hasMet(who activity.Account) bool {
 	id := strings.ToLower(idOf(who))
-	if id == "" || !slices.Contains(a.met, id) {
-		a.met = append(a.met, id)
-		return false
-	}
-	return true
+	met := id != "" && slices.Contains(a.met, id)
+	a.met = append(a.met, id)
+	return met
 }
 
 // unreachable notes that an approver cannot be asked. An error is one that passes.
@@ -701,7 +701,7 @@ func Inbox(ctx context.Context, t *turn.Turn) error {
 	here := t.Activity.Conversation.ID
 	places := []string{here}
 	for _, one := range state.Peek[approvals](t.Conversation).Elsewhere {
-		if !slices.Contains(places, one.In) {
+		if !one.Over && !slices.Contains(places, one.In) {
 			places = append(places, one.In)
 		}
 	}

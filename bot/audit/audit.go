@@ -326,10 +326,14 @@ type signature struct {
 // keyID names a key and does not give it away.
 func keyID(key []byte) string { return state.Hash("planbot audit key\n" + string(key))[:16] }
 
-// sign returns the mac of an end.
+// sign returns the mac of an end. Those of earlier releases have no First.
 func (s signature) sign(end state.End, key []byte) string {
 	mac := hmac.New(sha256.New, key)
-	fmt.Fprintf(mac, "planbot audit\n%d\n%d\n%s\n%d\n%t\n%d", end.Count, end.First, end.Hash, s.from, s.broke, s.at.Unix())
+	fmt.Fprintf(mac, "planbot audit\n%d\n", end.Count)
+	if end.First > 0 {
+		fmt.Fprintf(mac, "%d\n", end.First)
+	}
+	fmt.Fprintf(mac, "%s\n%d\n%t\n%d", end.Hash, s.from, s.broke, s.at.Unix())
 	return hex.EncodeToString(mac.Sum(nil))
 }
 

@@ -394,6 +394,33 @@ func TestEntriesOfEarlierReleases(t *testing.T) {
 	}
 }
 
+// TestEndsOfEarlierReleases verify, which do not say where the audit begins, and a signed audit goes on from there.
+func TestEndsOfEarlierReleases(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	a := b.replica("a")
+	b.writes(a, 3)
+	end, _, err := b.store.LogEnd(t.Context(), logName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := readSignature(end, a.keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end.First = 0
+	_ = b.redis.Set(inRedis+"/end", fmt.Sprint(end.Count, " ", end.Hash, " ", s.from, " ", s.broke, " ", s.at.Unix(), " ", s.key, " ", s.sign(end, key('a'))))
+	b.expect(b.verify("a"), "")
+	b.writes(a, 1)
+	c := b.verify("a")
+	b.expect(c, "")
+	if c.From != 1 || c.Written != 4 {
+		t.Errorf("%+v", c)
+	}
+	b.drop(b.lines()[0])
+	b.expect(b.verify("a"), "1 cut at the beginning")
+}
+
 // TestVerifyWhileOthersWrite finds nothing.
 func TestVerifyWhileOthersWrite(t *testing.T) {
 	t.Parallel()
