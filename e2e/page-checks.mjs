@@ -284,18 +284,24 @@ export const pageChecks = {
       await page.keyboard.press(key);
       await page.waitForURL(`${url}/dev/${view}`);
     }
+    const more = page.getByText('More', { exact: true });
+    await more.click();
+    await page.keyboard.press('Tab');
+    await page.keyboard.press('Escape');
+    if (await page.locator('.menu[open]').count() || !await more.evaluate((el) => el === document.activeElement)) return 'Esc does not close the menu';
     return '';
   }),
 
   'a card loads nothing and hides nothing': (url) => inBrowser({}, async (page) => {
     await page.goto(`${url}/dev/`);
+    const buttons = ['What is on my lists?', 'Create a grocery list', 'Remind me in 10 minutes to drink water.'].map((title) => ({ type: 'Action.Submit', title }));
     await page.getByRole('textbox', { name: 'Message' }).fill(JSON.stringify({
       type: 'AdaptiveCard', version: '1.5', backgroundImage: 'https://example.invalid/b',
       body: [
         { type: 'Image', url: 'https://example.invalid/?q=1', altText: 'a cat' },
         { type: 'Input.ChoiceSet', id: 'c', style: 'expanded', choices: [{ title: 'a\u202Eb', value: 'a\u202Eb' }], value: 'a\u202Eb' },
       ],
-      actions: [{ type: 'Action.OpenUrl', title: 'press', url: 'javascript:alert(1)' }, { type: 'Action.Submit', title: '\u202Egood', iconUrl: 'https://example.invalid/i', data: { x: '\u202E' } }],
+      actions: [{ type: 'Action.OpenUrl', title: 'press', url: 'javascript:alert(1)' }, ...buttons, { type: 'Action.Submit', title: '\u202Egood', iconUrl: 'https://example.invalid/i', data: { x: '\u202E' } }],
     }));
     await page.keyboard.press('Enter');
     const card = page.locator('.message .card.drawn').first();
@@ -304,6 +310,9 @@ export const pageChecks = {
     if (!shown.includes('[picture: a cat, from example.invalid]')) return `of a picture it shows ${shown}`;
     if (shown.includes('\u202E') || !shown.includes('⟦U+202E⟧good')) return `of hidden characters it shows ${JSON.stringify(shown)}`;
     if (!shown.includes('The button “press” was refused')) return 'it does not say that a button was refused';
+    const wide = await card.evaluate((el) => [...el.querySelectorAll('button')]
+      .filter((one) => one.getBoundingClientRect().right > el.getBoundingClientRect().right || one.scrollWidth > one.clientWidth).map((one) => one.innerText));
+    if (wide.length) return `these buttons are cut off: ${wide.join(', ')}`;
     await card.getByRole('button', { name: 'good' }).click();
     let clicked;
     await until(async () => {

@@ -48,8 +48,9 @@ document.addEventListener('keydown', (e) => {
     return;
   }
   const typing = e.target instanceof HTMLElement && e.target.closest('input, textarea, select, [contenteditable]');
-  if (typing && e.key === 'Escape') { e.target.blur(); return; }
-  if (typing || e.ctrlKey || e.metaKey || e.altKey) return;
+  if (typing && e.key === 'Escape' && !e.target.closest('.menu, .acts')) { e.target.blur(); return; }
+  if (typing && e.key !== 'Escape') return;
+  if (e.ctrlKey || e.metaKey || e.altKey) return;
   if (Date.now() - went < 1500 && places[e.key]) { location.href = places[e.key]; return; }
   went = e.key === 'g' ? Date.now() : 0;
   if (keys[e.key]) {
