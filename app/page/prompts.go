@@ -6,6 +6,8 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +17,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/planbot-go/planbot/app/internal/dryrun"
@@ -38,6 +41,7 @@ type promptViews struct {
 	*server
 	scrub    *scrub.Scrubber
 	previews kept[preview]
+	writing  sync.Mutex // a draft to a file that nobody has changed meanwhile
 	slots    chan struct{}
 }
 
@@ -147,7 +151,8 @@ type promptView struct {
 	// Sent is the turn whose prompt was made with this one last; nil: there is none.
 	Sent     *turnlog.Head
 	Sections []turnlog.Section
-	CanWrite bool // the draft can be written to the file
+	CanWrite bool   // the draft can be written to the file
+	Was      string // the file that the draft began with, as [hashOf] has it
 	Wrote    bool
 }
 
@@ -163,6 +168,13 @@ type preview struct {
 	Fault    string            `json:"fault,omitempty"`
 
 	text string
+	was  string // as that of a promptView
+}
+
+// hashOf tells one text of a file from another.
+func hashOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
 }
 
 func (v *promptViews) find(name string) (folder, bool) {
@@ -193,8 +205,10 @@ func (v *promptViews) one(w http.ResponseWriter, r *http.Request) {
 	}
 	said := promptView{folder: f, CanWrite: v.of.WritePrompt != nil && !f.Builtin, Wrote: r.URL.Query().Has("wrote")}
 	_, said.Draft = f.text()
+	said.Was = hashOf(said.Draft)
 	if made {
 		said.Preview, said.Turn, said.Draft = &last, last.Turn, last.text
+		said.Was = cmp.Or(last.was, said.Was)
 	}
 	for _, head := range v.turns.Turns() {
 		rec, _ := v.turns.Turn(head.ID) // it may be gone by now
@@ -220,6 +234,7 @@ func (v *promptViews) try(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	made := v.preview(r.Context(), f, r.PostFormValue("turn"), r.PostFormValue("draft"))
+	made.was = r.PostFormValue("was")
 	then, at := r.PostFormValue("then"), "/dev/prompts/"+url.PathEscape(f.Name)
 	switch {
 	case made.Fault != "" || then == "":
@@ -228,13 +243,17 @@ func (v *promptViews) try(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, string(turnAddress(made.Turn, "what-if").With("draft", made.ID)), http.StatusSeeOther)
 		return
 	case then == "write" && v.of.WritePrompt != nil && !f.Builtin:
-		file, _ := f.text()
-		if err := v.of.WritePrompt(path.Join(f.Name, file), made.text); err != nil {
+		now, err := v.writeDraft(f.Name, made.text, made.was)
+		if err != nil {
 			v.fail(w, http.StatusInternalServerError, "The prompt was not written: "+err.Error()+".")
 			return
 		}
-		http.Redirect(w, r, at+"?wrote", http.StatusSeeOther)
-		return
+		if now == made.was {
+			http.Redirect(w, r, at+"?wrote", http.StatusSeeOther)
+			return
+		}
+		made.was, made.Fault = now, "The draft was not written: the file has changed since you opened it. Below, under Files, is what it says now. "+
+			"Take over what your draft should keep of it, and write the draft once more."
 	}
 	switch {
 	case r.PostFormValue("part") != "":
@@ -245,6 +264,20 @@ func (v *promptViews) try(w http.ResponseWriter, r *http.Request) {
 	default:
 		writeJSON(w, made)
 	}
+}
+
+// writeDraft writes a draft to the file of a prompt, unless that is another one than it was. It returns the hash of
+// the file that it found.
+func (v *promptViews) writeDraft(name, draft, was string) (now string, err error) {
+	v.writing.Lock()
+	defer v.writing.Unlock()
+	f, _ := v.find(name) // one that is gone has no text
+	file, text := f.text()
+	now = hashOf(text)
+	if now == was {
+		err = v.of.WritePrompt(path.Join(name, file), draft)
+	}
+	return now, err
 }
 
 // preview renders a prompt for a turn, with a draft of its text. "": as it is.

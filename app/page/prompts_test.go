@@ -2,11 +2,15 @@ package page_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -157,6 +161,7 @@ func TestPrompts(t *testing.T) {
 		t.Errorf("a draft goes to what-if: %d, %s", status, to)
 	}
 	draft.Set("then", "write")
+	draft.Set("was", fmt.Sprintf("%x", sha256.Sum256(own["sequence/prompt.txt"].Data)))
 	if status, _, _ := c.do("POST", "/dev/prompts/sequence", draft); status != http.StatusSeeOther || wrote != "sequence/prompt.txt: Mine, in JSON.\n{{actions}}" {
 		t.Errorf("a draft goes to the file: %d, %q", status, wrote)
 	}
@@ -186,6 +191,49 @@ func TestPreviewWithoutScript(t *testing.T) {
 	status, part, _ := c.do("POST", "/dev/prompts/sequence", url.Values{"part": {"1"}, "draft": {"{{nothing}}"}, "token": {c.token}}, "Accept", "text/html")
 	if status != http.StatusOK || strings.Contains(part, "<html") || !strings.Contains(part, `class="fault"`) {
 		t.Errorf("the part: %d %s", status, part)
+	}
+}
+
+// TestTwoWriteOnePrompt edits the file while a draft of it is on the page.
+func TestTwoWriteOnePrompt(t *testing.T) {
+	t.Parallel()
+	own, path := t.TempDir(), "/dev/prompts/mine"
+	file := filepath.Join(own, "mine", "prompt.txt")
+	write := func(text string) error { return os.WriteFile(file, []byte(text), 0o600) }
+	read := func() string {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	if err := errors.Join(os.Mkdir(filepath.Dir(file), 0o700), write("One, in JSON. {{actions}}")); err != nil {
+		t.Fatal(err)
+	}
+	c := setup(t, set{parts: page.Parts{Prompts: os.DirFS(own), Preview: render, WritePrompt: func(_, text string) error { return write(text) }}})
+	const draft, theirs = "Mine, in JSON. {{actions}}", "Theirs, in JSON. {{actions}}"
+	form := func(body string) url.Values {
+		_, rest, _ := strings.Cut(body, `name="was" value="`)
+		was, _, ok := strings.Cut(rest, `"`)
+		if !ok {
+			t.Fatal("the form does not say which file it was made of")
+		}
+		return url.Values{"draft": {draft}, "was": {was}}
+	}
+	opened := form(c.get(path))
+	if err := write(theirs); err != nil {
+		t.Fatal(err)
+	}
+	again := form(c.submit(path, opened)) // a preview in between makes no difference
+	again.Set("then", "write")
+	body := c.submit(path, again)
+	if read() != theirs || !strings.Contains(body, "the file has changed since you opened it") || !strings.Contains(body, draft) || !strings.Contains(body, theirs) {
+		t.Errorf("the file says %q, and the page does not show the draft, the file and why", read())
+	}
+	again = form(body)
+	again.Set("then", "write")
+	if c.submit(path, again); read() != draft {
+		t.Errorf("the draft of who has seen the change was not written: %q", read())
 	}
 }
 

@@ -1688,6 +1688,7 @@ func (p *server) promptPage(v promptView) g.Node {
 			h.P(text("Change the text to see what the model would be asked. No model is asked, and nothing is written to disk before you say so.")),
 			h.Form(
 				h.Class("form"), h.ID("draft"), h.Method("post"), markup.Action(promptAddress(v.Name)), p.tokenField(),
+				h.Input(h.Type("hidden"), h.Name("was"), h.Value(v.Was)),
 				h.Div(
 					h.Class("row"), h.Label(h.For("of"), text("With the variables of")),
 					h.Select(h.ID("of"), h.Name("turn"), g.Map(v.Turns, func(t turnlog.Head) g.Node {
