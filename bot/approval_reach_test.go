@@ -3,7 +3,9 @@ package bot_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -125,5 +127,43 @@ func TestDelegateDecidesForAWhile(t *testing.T) {
 			mia.Expect("They are on their way.")
 		}
 		expectDone(t, kit, ordered, 4)
+	})
+}
+
+// TestApproverWhoBlockedTheBot: who asked reads that the card did not come.
+func TestApproverWhoBlockedTheBot(t *testing.T) {
+	t.Parallel()
+	config, ordered := laptops(actions.Approval{Approvers: []string{"aad-Ben", "aad-Carla"}})
+	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+		mia, carla := kit.Personal("Mia"), kit.Personal("Carla")
+		kit.Connector.Decides(func(s bottest.Sent) bottest.Answer {
+			if s.To == "a:Ben" {
+				return bottest.Answer{Status: http.StatusForbidden, Code: "MessageWritesBlocked"}
+			}
+			return bottest.Answer{}
+		})
+		orderFor(t, kit, mia, "Ben, Carla")
+		mia.Expect("I can't reach Ben, who may approve this: Order.")
+		carla.ExpectCard("Approve").Press("Approve")
+		mia.Expect("They are on their way.")
+		expectOrdered(t, ordered, 2)
+	})
+}
+
+// TestWhereItWasAsked is on the cards of other conversations.
+func TestWhereItWasAsked(t *testing.T) {
+	t.Parallel()
+	config, _ := laptops(actions.Approval{Approvers: []string{"19:board@unq.gbl.spaces"}})
+	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+		team, board := kit.Group("team", "Mia"), kit.Group("board", "Ben")
+		kit.Model.Says(plan(say("Hello.")), orderTwo)
+		board.Mention("hello")
+		board.Expect("Hello.")
+		team.Mention("order two laptops")
+		if card := team.ExpectCard("Asked by Mia.").Card(); strings.Contains(card, "Asked in") {
+			t.Errorf("in that conversation: %s", card)
+		}
+		expectShown(t, board.ExpectCard("Asked by Mia.", "Asked in a group chat.").Press("Approve"), "Asked in a group chat.")
+		team.Expect("They are on their way.")
 	})
 }

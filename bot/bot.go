@@ -214,7 +214,7 @@ type Config struct {
 	// Policy decides which calls need a person's approval. nil: [actions.DefaultPolicy].
 	Policy actions.Policy
 	// Approvers may approve calls for which the policy names nobody. List account ids or
-	// aadObjectIds. Empty: the person who asked.
+	// aadObjectIds, at most ten, or a chat or channel. Empty: the person who asked.
 	Approvers []string
 	// ApprovalTimeout is how long people have to approve a call if the policy does not say. After
 	// that nothing runs. 0: 24 hours.
@@ -362,6 +362,9 @@ func New(cfg Config) (*Bot, error) {
 	}
 	if cfg.AsksNobody && len(cfg.Approvers) > 0 {
 		faults = append(faults, errors.New("Approvers: AsksNobody says that nobody is asked"))
+	}
+	if len(cfg.Approvers) > approvals.MaxApprovers {
+		faults = append(faults, fmt.Errorf("Approvers: %d are more than %d; name a channel instead", len(cfg.Approvers), approvals.MaxApprovers))
 	}
 	if _, err := time.Parse(approvals.ReminderLayout, cfg.ApprovalReminder); cfg.ApprovalReminder != "" && err != nil {
 		faults = append(faults, fmt.Errorf("ApprovalReminder: %q is no time of day such as 09:00", cfg.ApprovalReminder))

@@ -41,6 +41,10 @@ func TestApproversThatNobodyAsks(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "Approvers: AsksNobody says that nobody is asked") {
 		t.Error(err)
 	}
+	_, err = bot.New(bot.Config{Approvers: strings.Split("abcdefghijk", "")})
+	if err == nil || !strings.Contains(err.Error(), "Approvers: 11 are more than 10; name a channel instead") {
+		t.Errorf("eleven approvers: %v", err)
+	}
 }
 
 // TestAnApprovalInABotThatAsksNobody becomes a dead letter when its time is up. The record keeps it as it is, and a

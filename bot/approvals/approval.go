@@ -685,6 +685,9 @@ func (a *approval) describe(v view, head string) []any {
 	if a.Why != "" {
 		rows = append(rows, line(v.Say("Why")+": ", titles.Visible(a.Why)))
 	}
+	if v.Place != "" {
+		rows = append(rows, small(v.Place))
+	}
 	if v.Program != "" {
 		return append(rows, small(v.Program))
 	}
@@ -710,6 +713,9 @@ func (a *approval) inWords(v view) string {
 	}
 	if a.Reason != "" {
 		s.WriteString("\n\n" + titles.Code(titles.Visible(a.Reason))) // it may include names that strangers chose
+	}
+	if v.Place != "" {
+		s.WriteString("\n\n" + v.Place)
 	}
 	if a.Why != "" {
 		s.WriteString("\n\n" + v.Say("Why") + ": " + titles.Code(titles.Visible(a.Why)))

@@ -279,8 +279,8 @@ func (f *asking) approversOf(p actions.Approval) (people []string, self bool) {
 	return p.Approvers, p.Self
 }
 
-// maxApprovers limits the people who are asked at a time. For more there are chats and channels.
-const maxApprovers = 10
+// MaxApprovers limits the people who are asked at a time. For more there are chats and channels.
+const MaxApprovers = 10
 
 // faultOf says what makes an approval impossible that lasts for within, if the policy does not say. "": nothing.
 func faultOf(p actions.Approval, approvers []string, within time.Duration) string {
@@ -302,7 +302,7 @@ func faultOf(p actions.Approval, approvers []string, within time.Duration) strin
 	}
 	people, chats := 0, false
 	for _, list := range asked {
-		if len(list) > maxApprovers {
+		if len(list) > MaxApprovers {
 			return "more than ten approvers are to be asked at a time"
 		}
 		for _, id := range list {
@@ -319,7 +319,7 @@ func faultOf(p actions.Approval, approvers []string, within time.Duration) strin
 	switch {
 	case p.Within < 0:
 		return "its time to decide is negative"
-	case p.Quorum < 0 || p.Quorum > maxApprovers:
+	case p.Quorum < 0 || p.Quorum > MaxApprovers:
 		return "its quorum is not between 1 and 10"
 	case !chats && p.Find == nil && p.Quorum > max(people, 1):
 		return "its quorum is larger than the number of approvers"
@@ -358,6 +358,9 @@ func (f *asking) viewOther(ctx context.Context, t *turn.Turn, w *turn.Waiting) v
 		v.Asker.Name = m.Name
 	}
 	v.Program = programOf(t, program, v.Asker)
+	if in := w.Asked.Conversation; conversationOf(w.Asked) != conversationOf(t.Activity) {
+		v.Place = placeOf(t, in.Name, in.ConversationType)
+	}
 	return v
 }
 
@@ -455,6 +458,7 @@ type view struct {
 	// Program is the sentence that another program asks in their name. "": none does.
 	Program string
 	Asked   string // who was asked elsewhere
+	Place   string // the sentence where it was asked, for who is asked elsewhere
 }
 
 // The verbs of the buttons. Cards of earlier versions have them.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -78,6 +79,11 @@ type visit struct {
 	Asker    activity.Account `json:"asker"`
 	Program  string           `json:"by,omitempty"`     // the name of the one that asks on their behalf
 	Locale   string           `json:"locale,omitempty"` // theirs, for somebody whose language is not known
+	Place    string           `json:"place,omitempty"`  // the name of the conversation where it was asked; "": not known
+	Kind     string           `json:"kind,omitempty"`   // of that conversation
+	Private  bool             `json:"private,omitzero"` // only who asked reads there what it says
+	To       string           `json:"to,omitempty"`     // the name of who is asked
+	Lost     bool             `json:"lost,omitzero"`    // this only tells who asked that To got no card
 	Over     bool             `json:"over,omitzero"`
 	Remind   bool             `json:"remind,omitzero"`
 	Redrawn  bool             `json:"redrawn,omitzero"` // its cards were replaced, for a call that was changed
@@ -115,7 +121,7 @@ func (a *approval) fault(ctx context.Context, people []string, quorum int, err e
 	switch {
 	case err != nil:
 		said = "I can't find out who may approve this, so I didn't do it."
-	case len(people) > maxApprovers:
+	case len(people) > MaxApprovers:
 		said = "More people may approve this than I can ask, so I didn't do it. Whoever runs me can name a channel instead."
 	case !a.enough(people, quorum):
 		said = unreachable
@@ -527,6 +533,7 @@ func (a *approval) send(ctx context.Context, t *turn.Turn, of *activity.Activity
 		*visits.Of(h) = visit{
 			Approval: copied, In: of.Conversation.ID, Asker: asker, Program: requests.Program(t), Locale: of.Locale,
 			Over: what == over, Remind: strings.HasPrefix(what, reminder),
+			Place: of.Conversation.Name, Kind: of.Conversation.ConversationType, Private: of.Targeted(), To: s.Name,
 		}
 	})
 	return err
@@ -640,8 +647,15 @@ func (f *asking) visit(ctx context.Context, t *turn.Turn) error {
 	if r.Begun != nil {
 		return r.Begun.tell(ctx, t)
 	}
+	if r.Lost {
+		m := t.Message(t.Translate("I can't reach %s, who may approve this: %s.", cmp.Or(plain(r.To), t.Translate("an approver")), turn.Title(t, r.Approval.Action)))
+		if r.Private {
+			m.Target(r.Asker.ID)
+		}
+		return t.Send(ctx, m)
+	}
 	a, v := &r.Approval, f.viewOf(t)
-	a.of, v.Asker, v.Program = f, r.Asker, programOf(t, r.Program, r.Asker)
+	a.of, v.Asker, v.Program, v.Place = f, r.Asker, programOf(t, r.Program, r.Asker), placeOf(t, r.Place, r.Kind)
 	list := state.Of[approvals](t.Conversation)
 	at := slices.IndexFunc(list.Elsewhere, func(one asked) bool { return one.ID == a.ID })
 	switch {
@@ -672,7 +686,29 @@ func (f *asking) visit(ctx context.Context, t *turn.Turn) error {
 		return nil
 	}
 	list.Delegates = list.Delegates || a.Delegation && a.For == nil
-	return t.Send(ctx, a.question(t, v, r.In))
+	err := t.Send(ctx, a.question(t, v, r.In))
+	refused, ok := errors.AsType[*connector.Error](err)
+	if !ok || refused.Status != http.StatusForbidden && refused.Status != http.StatusNotFound {
+		return err
+	}
+	key := strings.Join([]string{a.ID, "lost", t.Activity.Conversation.ID}, "\n") // they have blocked the bot
+	_, failed := turn.SubmitTo(ctx, t, actions.Recipient{Conversation: r.In}, featureName, key, func(h turn.Holder) {
+		*visits.Of(h) = visit{Approval: approval{Action: a.Action}, Asker: r.Asker, Private: r.Private, To: r.To, Lost: true}
+	})
+	return errors.Join(err, failed)
+}
+
+// placeOf says where something was asked, for who reads it elsewhere.
+func placeOf(t *turn.Turn, name, kind string) string {
+	switch {
+	case name != "":
+		return t.Translate("Asked in %s.", titles.Visible(name))
+	case kind == "channel":
+		return t.Translate("Asked in a channel.")
+	case kind == "groupChat":
+		return t.Translate("Asked in a group chat.")
+	}
+	return ""
 }
 
 // updates are messages that replace the cards of a question.
