@@ -14,6 +14,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bot/turn"
 	plans "github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
 )
@@ -318,6 +319,29 @@ func TestOthersAlwaysChangeTheBotsValue(t *testing.T) {
 		b.wantGuests(want...)
 		if len(want) != 9 {
 			t.Errorf("it ran %d times", len(want))
+		}
+	})
+}
+
+// TestWhatSharedStateWas: who watches the turns sees the bot's values as an action finds them.
+func TestWhatSharedStateWas(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var found []string
+		b := hooked(t, bot.Feature{Event: func(e turn.Event) {
+			if e.Loaded {
+				found = append(found, string(e.State()["bot"]["guests"]))
+			}
+		}})
+		addGuest(b, nil)
+		b.model.Says(plan(do("enter", `{}`), say("Entered.")), plan(do("enter", `{}`), say("Entered.")))
+		for _, who := range []string{"Mia", "Ben"} {
+			b.say(who)
+			b.expect("Entered.")
+		}
+		synctest.Wait()
+		if want := []string{"", `{"all":["Mia"]}`}; !slices.Equal(found, want) {
+			t.Errorf("the guests were %q, want %q", found, want)
 		}
 	})
 }

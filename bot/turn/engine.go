@@ -522,7 +522,7 @@ func (e *Engine) NewTurn(a *activity.Activity, raw []byte, trusted, awaited bool
 
 func (e *Engine) newTurn(a *activity.Activity) *Turn {
 	t := &Turn{engine: e, Turn: &actions.Turn{Activity: a, Budget: e.cfg.Budget, Texts: e.cfg.Texts}}
-	t.Notifier, t.Bot, t.Files = notifier{e, t}, t.docs.loadBot, e.files.Of(a)
+	t.Notifier, t.Bot, t.Files = notifier{e, t}, botOf(t), e.files.Of(a)
 	t.UserToken = func(ctx context.Context, connection string) (connector.UserToken, error) {
 		for _, f := range e.cfg.Features {
 			if f.Token != nil {

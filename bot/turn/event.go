@@ -15,7 +15,7 @@ import (
 )
 
 // Event is one thing that happened in a turn, as [Feature].Event sees it: one of the pointers is set, or
-// Counted. What it holds are copies, or values that nobody changes any more.
+// Counted, or Loaded. What it holds are copies, or values that nobody changes any more.
 type Event struct {
 	Turn string // the turn's id; "": it is about no turn
 	At   time.Time
@@ -28,6 +28,8 @@ type Event struct {
 	Saved    *Saved
 	Ended    *Ended
 	Counted  Counted
+	// Loaded says that the turn has read what all of the bot's conversations share. State has nothing else then.
+	Loaded bool
 
 	// State returns the values of the turn's scopes now. Call it before the feature returns. nil: they
 	// are as they were.
@@ -179,6 +181,13 @@ func seeCalled(t *Turn, c *call, index int, again, unknown bool) {
 	t.engine.see(Event{Turn: t.ID, Called: seen, State: func() State { return scopesOf(t) }})
 }
 
+// seeLoaded tells of the bot's values as they are read: an action may change them at once.
+func seeLoaded(t *Turn, s *state.Scope) {
+	if watched(t) {
+		t.engine.see(Event{Turn: t.ID, Loaded: true, State: func() State { return State{"bot": valuesOf(s)} }})
+	}
+}
+
 func seeSaved(t *Turn, raw []byte, began time.Time, err error) {
 	seen := &Saved{Record: raw, Took: time.Since(began)}
 	if err != nil {
@@ -256,20 +265,9 @@ func endedNow(t *Turn, failure error, began time.Time, tries int) Ended {
 func scopesOf(t *Turn) State {
 	all := State{}
 	add := func(name string, s *state.Scope) {
-		if s == nil || all[name] != nil {
-			return
+		if s != nil && all[name] == nil {
+			all[name] = valuesOf(s)
 		}
-		values := map[string]jsontext.Value{}
-		for _, n := range s.Names() {
-			if n == "reference" { // see [State]
-				continue
-			}
-			raw, err := s.JSON(n)
-			if err == nil && raw != nil {
-				values[n] = raw
-			}
-		}
-		all[name] = values
 	}
 	if t.docs.scopes != nil {
 		add("conversation", t.Conversation)
@@ -281,6 +279,20 @@ func scopesOf(t *Turn) State {
 	}
 	add("temp", t.Temp)
 	return all
+}
+
+func valuesOf(s *state.Scope) map[string]jsontext.Value {
+	values := map[string]jsontext.Value{}
+	for _, n := range s.Names() {
+		if n == "reference" { // see [State]
+			continue
+		}
+		raw, err := s.JSON(n)
+		if err == nil && raw != nil {
+			values[n] = raw
+		}
+	}
+	return values
 }
 
 func okOrFailed(failed bool) string {

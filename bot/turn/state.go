@@ -974,7 +974,18 @@ func (d *documents) adopt(scopes []*state.Scope) {
 	}
 }
 
-// loadBot is [actions.Turn.Bot].
+// botOf is [actions.Turn.Bot].
+func botOf(t *Turn) func(context.Context) (*state.Scope, error) {
+	return func(ctx context.Context) (*state.Scope, error) {
+		had := t.docs.bot
+		s, err := t.docs.loadBot(ctx)
+		if err == nil && had == nil {
+			seeLoaded(t, s)
+		}
+		return s, err
+	}
+}
+
 func (d *documents) loadBot(ctx context.Context) (_ *state.Scope, err error) {
 	switch {
 	case d.scopes == nil:

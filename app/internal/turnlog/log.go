@@ -558,6 +558,8 @@ func (b builder) turn(e happened) {
 		b.received(e.Received)
 	case e.Began != nil:
 		b.began(e)
+	case e.Loaded:
+		b.loaded(e.state)
 	case e.Planned != nil:
 		if shown := e.Shown; shown != nil && len(b.r.Plans) == 0 {
 			b.shown(shown)
@@ -693,6 +695,24 @@ func (b builder) began(e happened) {
 	}
 }
 
+// loaded notes what a turn found when it read more of the state. Others may have changed it since the turn began.
+func (b builder) loaded(s turn.State) {
+	now := b.state(s)
+	with := func(had turn.State, again bool) turn.State {
+		if had == nil {
+			return nil
+		}
+		had = maps.Clone(had) // readers may hold it
+		for scope, values := range now {
+			if had[scope] == nil || again {
+				had[scope] = values
+			}
+		}
+		return had
+	}
+	b.r.Before, b.r.kept.state, b.r.After = with(b.r.Before, false), with(b.r.kept.state, false), with(b.r.After, true)
+}
+
 func (b builder) state(s turn.State) turn.State {
 	kept := turn.State{}
 	for scope, values := range s {
@@ -714,6 +734,11 @@ func (b builder) became(s turn.State, by string) {
 		return
 	}
 	now := b.state(s)
+	for scope, values := range b.r.After {
+		if now[scope] == nil { // it was not read again
+			now[scope] = values
+		}
+	}
 	b.r.Changes = append(b.r.Changes, Compare(b.r.After, now, by)...)
 	b.r.After = now
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
@@ -515,5 +516,40 @@ func TestTakenOver(t *testing.T) {
 	l.settle()
 	if r := l.turn("1"); r.Person != "Mia" || r.Text != "hello" || r.Received.Text != "hello" || r.Activity != "a" || r.Tries != 1 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// TestSharedState: what an action finds in the state that all conversations share is there before it, and nothing that it made.
+func TestSharedState(t *testing.T) {
+	t.Parallel()
+	l := newLog(t, turnlog.Config{})
+	l.receive("1", "c")
+	at := time.Now()
+	see := func(e turn.Event, s turn.State) {
+		at = at.Add(time.Second)
+		e.Turn, e.At = "1", at
+		if s != nil {
+			e.State = func() turn.State { return s }
+		}
+		l.WatchTurn(e)
+	}
+	own := func(value string) map[string]jsontext.Value {
+		return map[string]jsontext.Value{"a": jsontext.Value(value)}
+	}
+	call := turn.Event{Called: &turn.Called{Command: plan.Command{Action: "close"}, Result: actions.Done}}
+	see(turn.Event{Began: &turn.Began{}}, turn.State{"conversation": own("1")})
+	see(turn.Event{Loaded: true}, turn.State{"bot": own(`{"x":1,"y":2}`)})
+	see(call, turn.State{"conversation": own("1"), "bot": own(`{"x":1}`)})
+	see(turn.Event{Ended: &turn.Ended{Outcome: turnlog.Waiting}}, turn.State{"conversation": own("1"), "bot": own(`{"x":1}`)})
+	see(turn.Event{Began: &turn.Began{}}, turn.State{"conversation": own("1")}) // which has not read it yet
+	see(turn.Event{Loaded: true}, turn.State{"bot": own(`{"x":1,"z":3}`)})      // z is another turn's
+	see(turn.Event{Ended: &turn.Ended{Outcome: turnlog.OK}}, turn.State{"conversation": own("1"), "bot": own(`{"x":1,"z":3}`)})
+	l.settle()
+	r := l.turn("1")
+	if want := []turnlog.Change{{Path: "bot.a.y", Before: "2", By: "close"}}; !slices.Equal(r.Changes, want) {
+		t.Errorf("the changes are %+v", r.Changes)
+	}
+	if got := string(r.Before["bot"]["a"]); got != `{"x":1,"y":2}` {
+		t.Errorf("before it was %s", got)
 	}
 }
