@@ -200,6 +200,9 @@ func TestParked(t *testing.T) {
 			if got, body := s.get("/dev/parked/first"); got != http.StatusOK || !strings.Contains(body, "createList") || !strings.Contains(body, "my secret") {
 				t.Errorf("a lost turn: %d %s", got, body)
 			}
+			if got, _ := s.get("/dev/turns/first"); got != http.StatusSeeOther { // the page has not seen it
+				t.Errorf("the address that the bot names: %d", got)
+			}
 			drop := url.Values{"do": {"drop"}, "turn": {"first"}, "reason": {"nobody waits"}}
 			if got, body := s.post("/dev/parked", drop); got != http.StatusOK || !strings.Contains(body, "Drop 1 turn?") || !strings.Contains(body, "nobody waits") {
 				t.Errorf("the question: %d %s", got, body)

@@ -2,6 +2,7 @@ package page_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 	"github.com/planbot-go/planbot/app/internal/turnlog"
 	"github.com/planbot-go/planbot/app/page"
 	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/internal/turnid"
 	"github.com/planbot-go/planbot/planner/plan"
 )
 
@@ -231,6 +233,50 @@ func (w *wired) botSays(a *activity.Activity, raw string) {
 		w.Fatal(err)
 	}
 	_ = res.Body.Close() // nothing is read
+}
+
+// TestTurnOfMessage: a message leads to the turn that sent it, not to another one that also answers nothing.
+func TestTurnOfMessage(t *testing.T) {
+	t.Parallel()
+	w := wire(t, page.Parts{})
+	w.post("/dev/chat/say", "room", "mia", "text", "hello")
+	a := w.next()
+	w.botSays(a, `{"type":"message","text":"a notice"}`)
+	said := func() (id, of string) {
+		_, twin := w.do(http.MethodGet, "/dev/.json?room=mia", nil)
+		var chat struct {
+			Messages []struct{ ID, Turn, From string }
+		}
+		if err := json.Unmarshal([]byte(twin), &chat); err != nil || len(chat.Messages) != 2 || chat.Messages[1].From != "bot" {
+			t.Fatalf("%v: %s", err, twin)
+		}
+		return chat.Messages[1].ID, chat.Messages[1].Turn
+	}
+	id, _ := said()
+	for _, one := range []string{"another", "mine", "last"} {
+		raw := `{"type":"event","name":"notice","from":{"id":"u"},"conversation":{"id":"` + a.Conversation.ID + `"}}`
+		w.page.WatchTurn(turn.Event{Turn: one, Received: &turn.Received{Activity: []byte(raw)}})
+	}
+	to := a.Reference()
+	if _, err := w.page.Turns().Channel(answers{id: id}).Send(turnid.With(t.Context(), turnid.Of{Turn: "mine"}), to, &activity.Activity{Type: activity.Message}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.page.Turns().Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, of := said(); of != "mine" {
+		t.Errorf("it leads to %q", of)
+	}
+}
+
+// answers is a channel that gives each message that id.
+type answers struct {
+	turn.Channel
+	id string
+}
+
+func (c answers) Send(context.Context, activity.Reference, *activity.Activity) (string, error) {
+	return c.id, nil
 }
 
 // TestChatHidesSecrets says a secret, and has the bot say it: the bot gets it as it is, and the page does not keep it.

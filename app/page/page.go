@@ -372,6 +372,8 @@ func (p *server) turnRoutes(mux *http.ServeMux) {
 		id, asJSON := strings.CutSuffix(r.PathValue("id"), ".json")
 		rec, ok := p.turns.Turn(id)
 		switch {
+		case !ok && !asJSON && p.isParked(r.Context(), id):
+			http.Redirect(w, r, "/dev/parked/"+url.PathEscape(id), http.StatusSeeOther)
 		case !ok:
 			p.noTurn(w, id)
 		case asJSON:
@@ -386,6 +388,15 @@ func (p *server) turnRoutes(mux *http.ServeMux) {
 // noTurn answers a request for a turn that is not there.
 func (p *server) noTurn(w http.ResponseWriter, id string) {
 	p.fail(w, http.StatusNotFound, "There is no turn "+id+" here. The page keeps the last ones"+either(p.cfg.Keep == "", ", for as long as the bot runs.", "."))
+}
+
+// isParked reports whether a turn that the page has not seen is a dead letter.
+func (p *server) isParked(ctx context.Context, id string) bool {
+	if p.of.Inbox == nil {
+		return false
+	}
+	dead, _ := p.of.Inbox.Dead(ctx) // without them there is no such turn here
+	return slices.ContainsFunc(dead, func(one inbox.Waiting) bool { return one.ID == id })
 }
 
 // filtered are the turns that match the filter of a request.
@@ -637,10 +648,16 @@ func (p *server) workbenchView(r *http.Request) workbenchView {
 		}
 		v.Draft = "@" + p.cfg.Name + " "
 	}
-	ofActivity := map[string]string{}
+	ofActivity, sentBy := map[string]string{}, map[string]string{}
 	for _, h := range v.Turns {
-		if h.Outcome != turnlog.Duplicate {
+		if h.Outcome != turnlog.Duplicate && h.Activity != "" { // a notice answers none
 			ofActivity[h.Activity] = h.ID
+		}
+		rec, _ := p.turns.Turn(h.ID) // it may be gone by now
+		for _, one := range rec.Sent {
+			if one.Room == v.Room.ID && sentBy[one.ID] == "" && (one.Kind == "send" || one.Kind == "reply") {
+				sentBy[one.ID] = h.ID
+			}
 		}
 	}
 	for _, m := range v.Room.Messages {
@@ -652,7 +669,7 @@ func (p *server) workbenchView(r *http.Request) workbenchView {
 		s := p.shown(m, v.Room)
 		s.As = v.As
 		if s.Turn = ofActivity[m.ID]; m.Person == "" {
-			s.Turn = ofActivity[m.ReplyTo]
+			s.Turn = cmp.Or(sentBy[m.ID], ofActivity[m.ReplyTo])
 		}
 		v.Messages = append(v.Messages, s)
 	}
