@@ -136,7 +136,7 @@ func (v *turnView) steps() (all []step) {
 // command is what came of a command of a plan: a line for each try of an action.
 func (v *turnView) command(plan, number int, c turnlog.PlanCommand) (all []step) {
 	if c.Action == "" {
-		return []step{v.said(number, c)}
+		return []step{v.said(plan, number, c)}
 	}
 	for _, call := range v.Commands {
 		if call.Plan != plan || call.Number != number {
@@ -184,34 +184,68 @@ var variable = regexp.MustCompile(`\$\{?[\pL_][\pL\pN_.\[\]]*\}?`)
 // bare is a text without what breaks its markup.
 func bare(text string) string { return strings.ReplaceAll(text, "\u200b", "") }
 
-// said finds what became of the text of a SAY among what was sent.
-func (v *turnView) said(number int, c turnlog.PlanCommand) step {
-	s := step{Number: number, Kind: c.Kind, Planned: c.Response, Result: "not sent"}
-	literal := variable.Split(c.Response, -1)
-	for i, one := range literal {
-		literal[i] = regexp.QuoteMeta(bare(markdown.Tame(strings.TrimSpace(one), nil)))
+// mark is the mark of a passage. The bot takes out those that name none, and numbers the others anew.
+var mark = regexp.MustCompile(`\s*\[\d+\]`)
+
+// reached reports whether all actions before a command of a plan were called.
+func (v *turnView) reached(plan, number int) bool {
+	for i, c := range v.Plans[plan-1].Commands[:number-1] {
+		is := func(call turnlog.Command) bool { return call.Plan == plan && call.Number == i+1 }
+		if c.Action != "" && !slices.ContainsFunc(v.Commands, is) {
+			return false
+		}
 	}
-	form := regexp.MustCompile(`(?s)` + strings.Join(literal, `.*?`) + either(literal[len(literal)-1] == "", `.*`, ""))
+	return true
+}
+
+// sentBy reports whether a message was sent while a plan ran.
+func (v *turnView) sentBy(plan int, s turnlog.Sent) bool {
+	return !s.At.Before(v.Plans[plan-1].At) && (plan == len(v.Plans) || s.At.Before(v.Plans[plan].At))
+}
+
+// said finds what became of the text of a SAY among what was sent while its plan ran.
+func (v *turnView) said(plan, number int, c turnlog.PlanCommand) step {
+	s := step{Number: number, Kind: c.Kind, Planned: c.Response, Result: "not sent"}
+	if !v.reached(plan, number) {
+		s.Why = v.notDone()
+		return s
+	}
+	like := func(response string) *regexp.Regexp {
+		literal := variable.Split(response, -1)
+		for i, one := range literal {
+			literal[i] = regexp.QuoteMeta(bare(markdown.Tame(strings.TrimSpace(one), nil)))
+		}
+		return regexp.MustCompile(`(?s)` + strings.Join(literal, `.*?`) + either(literal[len(literal)-1] == "", `.*`, ""))
+	}
+	form, unmarked := like(c.Response), like(mark.ReplaceAllString(c.Response, ""))
 	for _, sent := range v.Sent {
-		text := form.FindString(bare(sent.Text))
-		if text == "" || len(sent.Activity) == 0 {
+		if len(sent.Activity) == 0 || !v.sentBy(plan, sent) {
+			continue
+		}
+		text, why := form.FindString(bare(sent.Text)), ""
+		if text == "" && mark.MatchString(c.Response) && unmarked.MatchString(mark.ReplaceAllString(bare(sent.Text), "")) {
+			text, why = bare(sent.Text), "The bot numbered its marks anew, and took out those that name no passage."
+		}
+		if text == "" {
 			continue
 		}
 		s.Resolved, s.Took = text, took(sent.TookNS)
 		if sent.Error == "" {
-			s.Result, s.Why = "sent", ""
+			s.Result, s.Why = "sent", why
 			return s
 		}
 		s.Why = "The channel did not take it: " + sent.Error
 	}
 	switch {
 	case s.Why != "":
-	case form.MatchString(string(v.Received.Answer)):
+	case len(v.Received.Answer) > 0 && form.MatchString(string(v.Received.Answer)):
 		s.Result, s.Resolved, s.Why = "sent", c.Response, "In the answer to the request."
 	case slices.ContainsFunc(v.Commands, func(call turnlog.Command) bool { return call.Result == "unchanged" }):
 		s.Why = "Withheld: a command before it found nothing to act on."
+	case plan < len(v.Plans):
+		s.Why = "A later plan took its place."
 	case v.Outcome == turnlog.OK:
-		s.Why = "A feature changed it or left nothing of it, or a later plan took its place."
+		s.Why = "A feature changed it or left nothing of it."
 	default:
 		s.Why = v.notDone()
 	}

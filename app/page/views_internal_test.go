@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	g "maragu.dev/gomponents"
 
@@ -118,10 +119,38 @@ func TestMarkupStaysText(t *testing.T) {
 // TestWhatWasSent is found among the messages, also where a text that would be markup was broken.
 func TestWhatWasSent(t *testing.T) {
 	t.Parallel()
-	for sent, want := range map[string]string{"x <\u200bb>y for Mia": "sent", "x y for Mia": "not sent"} {
-		v := &turnView{Record: turnlog.Record{Sent: []turnlog.Sent{{Text: sent, Activity: []byte(`{}`)}}}}
-		if got := v.said(1, turnlog.PlanCommand{Kind: "SAY", Response: "x <b>y for $name"}); got.Result != want {
-			t.Errorf("%q is %s, want %s", sent, got.Result, want)
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	plans := func(responses ...string) (all []turnlog.Plan) {
+		for i, one := range responses {
+			commands := []turnlog.PlanCommand{{Kind: plan.Do, Action: "find"}, {Kind: plan.Say, Response: one}}
+			all = append(all, turnlog.Plan{At: at.Add(time.Duration(i) * time.Minute), Commands: commands})
+		}
+		return all
+	}
+	for name, c := range map[string]struct {
+		plans   []turnlog.Plan
+		calls   int // of the action, in the first plans
+		sent    string
+		after   time.Duration
+		results string
+	}{
+		"broken markup":   {plans("x <b>y for $name"), 1, "x <\u200bb>y for Mia", 0, "sent"},
+		"another text":    {plans("x <b>y for $name"), 1, "x y for Mia", 0, "not sent"},
+		"numbered anew":   {plans("Two years [3]."), 1, "Two years [1].", 0, "sent"},
+		"of no passage":   {plans("Five years [1], six months [2]."), 1, "Five years, six months.", 0, "sent"},
+		"of a later plan": {plans("$R1", "Nothing was found."), 2, "Nothing was found.", time.Minute, "not sent, sent"},
+		"of no plan":      {plans("$R1"), 0, "Otto approved this.", 0, "not sent"},
+	} {
+		rec := turnlog.Record{Plans: c.plans, Sent: []turnlog.Sent{{Text: c.sent, At: at.Add(c.after), Activity: []byte(`{}`)}}}
+		for i := range c.calls {
+			rec.Commands = append(rec.Commands, turnlog.Command{Plan: i + 1, Number: 1})
+		}
+		v, got := &turnView{Record: rec}, []string{}
+		for i, p := range c.plans {
+			got = append(got, v.said(i+1, 2, p.Commands[1]).Result)
+		}
+		if strings.Join(got, ", ") != c.results {
+			t.Errorf("%s: %q, want %s", name, got, c.results)
 		}
 	}
 }
