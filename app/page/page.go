@@ -419,7 +419,7 @@ func (p *server) turnList(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	p.show(w, "/dev/turns", "Turns", p.turnsPage(turnListView{
 		Turns: p.filtered(r), Ticked: q["ticked"], TooFast: p.turns.TooFast(), Query: q.Get("q"), Outcome: q.Get("outcome"),
-		Outcomes: []string{turnlog.Running, turnlog.OK, "unchanged", "refused", turnlog.Failed, turnlog.Parked, turnlog.Waiting, turnlog.Ignored, turnlog.Duplicate},
+		Outcomes: []string{turnlog.Running, turnlog.OK, "unchanged", "refused", "not approved", turnlog.Failed, turnlog.Parked, turnlog.Waiting, turnlog.Joined, turnlog.Ignored, turnlog.Duplicate},
 	}), "live.js")
 }
 
@@ -651,7 +651,7 @@ func (p *server) workbenchView(r *http.Request) workbenchView {
 	ofActivity, sentBy := map[string]string{}, map[string]string{}
 	for _, h := range v.Turns {
 		if h.Outcome != turnlog.Duplicate && h.Activity != "" { // a notice answers none
-			ofActivity[h.Activity] = h.ID
+			ofActivity[h.Activity] = cmp.Or(h.Joined, h.ID)
 		}
 		rec, _ := p.turns.Turn(h.ID) // it may be gone by now
 		for _, one := range rec.Sent {

@@ -592,7 +592,7 @@ func TestFilter(t *testing.T) {
 	if rows := s.get("/dev/turns?q=x"); !strings.Contains(rows, "No turn yet.") {
 		t.Errorf("without turns: %s", rows)
 	}
-	s.says(bottest.Plan(bottest.Do("breakIt", "what", "it")), bottest.Plan(bottest.Say("I cannot.")), bottest.Plan(bottest.Say("Hello.")))
+	s.says(bottest.Plan(bottest.Do("breakIt", "what", "it"), bottest.Do("ticket", "what", "it"), bottest.Say("It is done.")), bottest.Plan(bottest.Say("I cannot.")), bottest.Plan(bottest.Say("Hello.")))
 	id := s.say("mia", "break it, please")
 	s.say("mia", "hello")
 	for _, path := range []string{"/dev/turns", "/dev/parts/turns"} {
@@ -603,9 +603,57 @@ func TestFilter(t *testing.T) {
 			t.Errorf("%s without a match: %s", path, rows)
 		}
 	}
+	s.do(http.MethodPost, "/dev/chat/again", nil)
+	s.over(2)
+	if rows := s.get("/dev/turns?q=hello"); strings.Count(rows, "came 2 times") != 1 || !strings.Contains(rows, `data-outcome="duplicate"`) {
+		t.Errorf("what was delivered twice is %s", rows)
+	}
+	if view := s.get("/dev/turns/" + id); strings.Count(view, "The action breakIt failed before it: it is broken") != 2 {
+		t.Errorf("what came after the failure does not say why it did not run: %s", view)
+	}
 	// Each of its two plans is numbered from 1.
 	if view := s.get("/dev/turns/" + id); !strings.Contains(view, "Plan 1<") || strings.Index(view, "Plan 2<") < strings.Index(view, "Plan 1<") {
 		t.Errorf("the plans are not told apart: %s", view)
+	}
+}
+
+// TestNotApproved: a turn whose call was rejected is not shown as one that went well.
+func TestNotApproved(t *testing.T) {
+	t.Parallel()
+	s := try(t)
+	s.says(bottest.Plan(bottest.Do("deploy", "what", "it"), bottest.Say("It is out.")))
+	id := s.say("mia", "deploy it")
+	s.press("mia", "mia", "Reject")
+	s.shows("mia", "OK, I won&#39;t do this")
+	s.over(1)
+	if rows := s.get("/dev/turns?outcome=not+approved"); strings.Count(rows, "data-turn=") != 1 || !strings.Contains(rows, `data-turn="`+id+`" data-outcome="not approved"`) {
+		t.Errorf("not approved are %s", rows)
+	}
+	if view := s.get("/dev/turns/" + id); strings.Count(view, "A person rejected it, or nobody approved it in time.") != 2 {
+		t.Errorf("the commands do not say why they did not run: %s", view)
+	}
+}
+
+// TestAnsweredTogether: messages that another turn answers lead there, from the list and from the chat.
+func TestAnsweredTogether(t *testing.T) {
+	t.Parallel()
+	s := try(t)
+	s.hold = make(chan struct{})
+	for i := range 4 {
+		s.do(http.MethodPost, "/dev/chat/say", url.Values{"room": {"mia"}, "as": {"mia"}, "text": {fmt.Sprint("number ", i)}})
+	}
+	close(s.hold)
+	s.shows("mia", "I have nothing to say.")
+	joined := regexp.MustCompile(`data-outcome="joined".*?in turn (\w+)</span>`)
+	found := [][]string{}
+	for deadline := time.Now().Add(10 * time.Second); len(found) < 2 && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		found = joined.FindAllStringSubmatch(s.get("/dev/turns"), -1)
+	}
+	if len(found) != 2 || found[0][1] != found[1][1] {
+		t.Fatalf("joined are %v in %s", found, s.get("/dev/turns"))
+	}
+	if chat := s.get("/dev/?room=mia"); strings.Count(chat, `data-of="`+found[0][1]) < 3 {
+		t.Errorf("the messages do not lead to %s: %s", found[0][1], chat)
 	}
 }
 

@@ -160,20 +160,29 @@ func (v *turnView) command(plan, number int, c turnlog.PlanCommand) (all []step)
 		all = append(all, s)
 	}
 	if all == nil {
-		all = []step{{Number: number, Kind: c.Kind, Action: c.Action, Planned: c.Entities, Result: "not run", Why: v.notDone()}}
+		all = []step{{Number: number, Kind: c.Kind, Action: c.Action, Planned: c.Entities, Result: "not run", Why: cmp.Or(v.notDone(plan, number), "The turn ended before it.")}}
 	}
 	return all
 }
 
-// notDone says why a command has not been reached.
-func (v *turnView) notDone() string {
-	switch v.Outcome {
-	case turnlog.Running:
+// notDone says why a command of a plan has not been reached; "": the turn just ended.
+func (v *turnView) notDone(plan, number int) string {
+	failed := slices.IndexFunc(v.Commands, func(c turnlog.Command) bool {
+		return c.Plan == plan && c.Number < number && c.Result == "failed"
+	})
+	switch {
+	case failed >= 0:
+		return "The action " + v.Commands[failed].Action + " failed before it: " + cmp.Or(v.Commands[failed].Text, v.Commands[failed].Error)
+	case v.UnapprovedIn(plan):
+		return "A person rejected it, or nobody approved it in time."
+	case plan < len(v.Plans):
+		return "A later plan took its place."
+	case v.Outcome == turnlog.Running:
 		return "The turn is not over."
-	case turnlog.Waiting:
+	case v.Outcome == turnlog.Waiting:
 		return "The turn waits."
-	case turnlog.OK:
-		return "The turn ended before it."
+	case v.Outcome == turnlog.OK:
+		return ""
 	}
 	return "The turn failed before it: " + v.Error
 }
@@ -207,7 +216,7 @@ func (v *turnView) sentBy(plan int, s turnlog.Sent) bool {
 func (v *turnView) said(plan, number int, c turnlog.PlanCommand) step {
 	s := step{Number: number, Kind: c.Kind, Planned: c.Response, Result: "not sent"}
 	if !v.reached(plan, number) {
-		s.Why = v.notDone()
+		s.Why = cmp.Or(v.notDone(plan, number), "The turn ended before it.")
 		return s
 	}
 	like := func(response string) *regexp.Regexp {
@@ -242,12 +251,8 @@ func (v *turnView) said(plan, number int, c turnlog.PlanCommand) step {
 		s.Result, s.Resolved, s.Why = "sent", c.Response, "In the answer to the request."
 	case slices.ContainsFunc(v.Commands, func(call turnlog.Command) bool { return call.Result == "unchanged" }):
 		s.Why = "Withheld: a command before it found nothing to act on."
-	case plan < len(v.Plans):
-		s.Why = "A later plan took its place."
-	case v.Outcome == turnlog.OK:
-		s.Why = "A feature changed it or left nothing of it."
 	default:
-		s.Why = v.notDone()
+		s.Why = cmp.Or(v.notDone(plan, number), "A feature changed it or left nothing of it.")
 	}
 	return s
 }
@@ -335,6 +340,8 @@ func activities(p *server) []passed {
 			in.Status = "duplicate of " + r.Received.Duplicate
 		case turnlog.Ignored:
 			in.Status = "ignored: " + r.Received.Dropped
+		case turnlog.Joined:
+			in.Status = "answered in turn " + r.Joined
 		}
 		all = append(all, in)
 		for _, s := range r.Sent {

@@ -678,6 +678,8 @@ func (p *server) turnRow(t turnlog.Head, isOpen, isTicked bool) g.Node {
 				text(t.Text, either(t.Text == "", "turn "+t.ID, "")),
 			),
 			g.If(t.Type == string(activity.Event)+" "+byHand, g.Group{space, label(byHand)}),
+			g.If(t.Joined != "", g.Group{space, label("in turn ", t.Joined)}),
+			g.If(t.Again > 0, g.Group{space, label("came ", t.Again+1, " times")}),
 			g.If(mended, g.Group{space, h.Span(h.Class("label"), h.Title(t.Problem), text("repaired"))}),
 			g.If(t.Problem != "" && !mended, h.Span(h.Class("why"), text(t.Problem))),
 		),
@@ -696,6 +698,8 @@ func outcomeOf(t turnlog.Head) string {
 	switch {
 	case t.Refused != "":
 		return "refused"
+	case t.Unapproved:
+		return "not approved"
 	case t.Outcome == turnlog.OK && t.Unchanged:
 		return "unchanged"
 	}
@@ -883,7 +887,9 @@ func (v *turnView) received() g.Node {
 	r := v.Received
 	return g.Group{
 		frameOf(r.Text),
+		g.If(v.Again > 0, para("note", text("It was delivered ", v.Again+1, " times, and the bot took it once."))),
 		g.If(r.Duplicate != "", para("note", text("A duplicate of "), link(turnAddress(r.Duplicate), "turn ", r.Duplicate), text("."))),
+		g.If(v.Joined != "", para("note", text("Answered together with other messages in "), turnLink(v.Joined, "turn ", v.Joined), text("."))),
 		g.If(r.Dropped != "", para("note", text("No turn ran: ", r.Dropped, "."))),
 		folds("Activity", r.Activity),
 		folds("Answer to the request", r.Answer),

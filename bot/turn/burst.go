@@ -125,7 +125,7 @@ func joinRecords(ctx context.Context, t *Turn, lease *inbox.Lease, following []i
 	if joined {
 		t.Log().Info().Strs("with", ids).Msg("messages that waited are answered as one question")
 		for _, p := range rec.Parts[len(t.rec.Parts):] {
-			e.see(Event{Turn: p.ID, Received: &Received{Activity: p.Activity, Dropped: "it is answered together with others, in turn " + t.ID}})
+			e.see(Event{Turn: p.ID, Received: &Received{Activity: p.Activity, Joined: t.ID}})
 		}
 	}
 	return joined, err

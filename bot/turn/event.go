@@ -42,6 +42,7 @@ type Received struct {
 	Text      string         // as the planner gets it
 	Duplicate string         // the turn of the first delivery; "": this is the first
 	Dropped   string         // why no turn runs for it; "": one does
+	Joined    string         // the turn that answers it together with other messages; "": its own
 }
 
 // State is the values of a turn's scopes: conversation, thread, user, bot and temp. How the bot reaches

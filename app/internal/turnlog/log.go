@@ -232,7 +232,7 @@ func (l *Log) WatchTurn(e turn.Event) {
 	if row {
 		l.send(e.Turn, happened{Event: e})
 	}
-	if e.Ended != nil || e.Received != nil && e.Received.Duplicate+e.Received.Dropped != "" { // it is over
+	if e.Ended != nil || e.Received != nil && e.Received.Duplicate+e.Received.Dropped+e.Received.Joined != "" { // it is over
 		if _, known := l.kept.LoadAndDelete(e.Turn); known {
 			l.skipped.Add(-1)
 		}
@@ -585,6 +585,11 @@ func (b builder) received(e *turn.Received) {
 	switch {
 	case e.Duplicate != "":
 		r.Outcome, r.Received.Duplicate = Duplicate, e.Duplicate
+		if first := b.turns[e.Duplicate]; first != nil {
+			first.Again++
+		}
+	case e.Joined != "":
+		r.Outcome, r.Joined = Joined, e.Joined
 	case e.Dropped != "":
 		r.Outcome, r.Received.Dropped = Ignored, b.text(e.Dropped)
 	case len(r.Journal) == 0:
@@ -681,6 +686,10 @@ func (b builder) began(e happened) {
 		}
 		r.Plans = slices.DeleteFunc(r.Plans, func(p Plan) bool { return !r.Saved(p.At) })
 	}
+	by := ""
+	if r.Outcome == Waiting {
+		by = Others
+	}
 	r.Tries, r.Outcome = e.Began.Tries, Running
 	if r.Received.Activity == nil && e.Began.Activity != nil {
 		r.Received.Activity, r.Received.Text = b.json(e.Began.Activity), b.text(e.Began.Text)
@@ -691,7 +700,7 @@ func (b builder) began(e happened) {
 		r.Before, r.WaitedNS = b.state(e.state), e.At.Sub(r.At)
 		r.After = r.Before
 	} else {
-		b.became(e.state, "") // what the turn itself changed before it waited, and others meanwhile
+		b.became(e.state, by)
 	}
 }
 
@@ -801,6 +810,9 @@ func (b builder) over(h happened) {
 		r.Refused = r.refused()
 		did := func(c Command) bool { return c.Result != "unchanged" }
 		r.Unchanged = len(r.Commands) > 0 && !slices.ContainsFunc(r.Commands, did)
+		for i := range r.Plans {
+			r.Unapproved = r.Unapproved || r.UnapprovedIn(i+1)
+		}
 	}
 	if _, whole := h.state["conversation"]; !whole && r.Before["conversation"] != nil { // what it had changed is not saved
 		r.After, r.Changes = r.kept.state, r.Changes[:min(r.kept.changes, len(r.Changes))]

@@ -520,6 +520,7 @@ func TestTakenOver(t *testing.T) {
 }
 
 // TestSharedState: what an action finds in the state that all conversations share is there before it, and nothing that it made.
+// What others changed while it waited is theirs.
 func TestSharedState(t *testing.T) {
 	t.Parallel()
 	l := newLog(t, turnlog.Config{})
@@ -541,12 +542,13 @@ func TestSharedState(t *testing.T) {
 	see(turn.Event{Loaded: true}, turn.State{"bot": own(`{"x":1,"y":2}`)})
 	see(call, turn.State{"conversation": own("1"), "bot": own(`{"x":1}`)})
 	see(turn.Event{Ended: &turn.Ended{Outcome: turnlog.Waiting}}, turn.State{"conversation": own("1"), "bot": own(`{"x":1}`)})
-	see(turn.Event{Began: &turn.Began{}}, turn.State{"conversation": own("1")}) // which has not read it yet
+	see(turn.Event{Began: &turn.Began{}}, turn.State{"conversation": own("5")}) // which has not read it yet
 	see(turn.Event{Loaded: true}, turn.State{"bot": own(`{"x":1,"z":3}`)})      // z is another turn's
-	see(turn.Event{Ended: &turn.Ended{Outcome: turnlog.OK}}, turn.State{"conversation": own("1"), "bot": own(`{"x":1,"z":3}`)})
+	see(turn.Event{Ended: &turn.Ended{Outcome: turnlog.OK}}, turn.State{"conversation": own("5"), "bot": own(`{"x":1,"z":3}`)})
 	l.settle()
 	r := l.turn("1")
-	if want := []turnlog.Change{{Path: "bot.a.y", Before: "2", By: "close"}}; !slices.Equal(r.Changes, want) {
+	others := turnlog.Change{Path: "conversation.a", Before: "1", After: "5", By: turnlog.Others}
+	if want := []turnlog.Change{{Path: "bot.a.y", Before: "2", By: "close"}, others}; !slices.Equal(r.Changes, want) {
 		t.Errorf("the changes are %+v", r.Changes)
 	}
 	if got := string(r.Before["bot"]["a"]); got != `{"x":1,"y":2}` {

@@ -25,6 +25,7 @@ const (
 	Parked    = "parked" // a dead letter
 	Waiting   = "waiting"
 	Ignored   = "ignored"
+	Joined    = "joined" // another turn answers it
 	Duplicate = "duplicate"
 )
 
@@ -54,6 +55,12 @@ type Head struct {
 	// Parent is the turn that sent the card on which this click was. Refused says why the click did not count.
 	Parent  string `json:"parent,omitempty"`
 	Refused string `json:"refused,omitempty"`
+	// Joined is the turn that answers this message together with others.
+	Joined string `json:"joined,omitempty"`
+	// Again is how often the activity was delivered once more.
+	Again int `json:"again,omitempty"`
+	// Unapproved says that a call that needed approval was not made.
+	Unapproved bool `json:"unapproved,omitempty"`
 	// Unchanged says that none of its actions found anything to act on.
 	Unchanged bool   `json:"unchanged,omitempty"`
 	Error     string `json:"error,omitempty"` // why it failed, for the operator
@@ -137,7 +144,7 @@ type Change struct {
 	Path   string `json:"path"` // such as conversation.lists.groceries[0]
 	Before string `json:"before,omitempty"`
 	After  string `json:"after,omitempty"`
-	// By is the action that changed it; "": the bot itself.
+	// By is the action that changed it, or [Others]; "": the bot itself.
 	By string `json:"by,omitempty"`
 }
 
@@ -236,6 +243,22 @@ type Command struct {
 	Shown    string        `json:"shown,omitempty"` // what cards have shown of it
 	Error    string        `json:"error,omitempty"`
 	TookNS   time.Duration `json:"tookNs"`
+}
+
+// Others is what changed the state while a turn waited.
+const Others = "others, while it waited"
+
+// UnapprovedIn reports whether a call of the plan with that number was to be approved, and was not made.
+func (r *Record) UnapprovedIn(plan int) bool {
+	asked := -1
+	for i, s := range r.Journal {
+		if s.For == "approval" && !s.At.Before(r.Plans[plan-1].At) && (plan == len(r.Plans) || s.At.Before(r.Plans[plan].At)) {
+			asked = i
+		}
+	}
+	return asked >= 0 && (plan < len(r.Plans) || r.Outcome != Waiting && r.Outcome != Running) && !slices.ContainsFunc(r.Commands, func(c Command) bool {
+		return c.Plan == plan && c.Approved && !c.At.Before(r.Journal[asked].At)
+	})
 }
 
 // Lost is the result of a call whose outcome was not saved before its process ended.
