@@ -173,6 +173,27 @@ export const pageChecks = {
     return at.y >= 0 && at.y < 250 ? '' : `the turn is at ${at.y}`;
   }),
 
+  'what is not sent stays with its conversation': (url) => inBrowser({}, async (page) => {
+    const box = page.getByRole('textbox', { name: 'Message' });
+    await page.goto(`${url}/dev/?room=mia`);
+    await box.fill('half a sentence');
+    await page.goto(`${url}/dev/?room=otto`);
+    if (await box.inputValue()) return 'it is in another conversation';
+    await page.goto(`${url}/dev/?room=mia`);
+    if (await box.inputValue() !== 'half a sentence') return `it came back as ${await box.inputValue()}`;
+    await talk(page, url, 'add milk to groceries');
+    return await box.inputValue();
+  }),
+
+  'the focus stays on the turn that is chosen': (url) => inBrowser({}, async (page) => {
+    await talk(page, url, 'add milk to groceries');
+    const link = page.getByRole('region', { name: 'Turns' }).getByRole('link', { name: 'add milk to groceries' });
+    await link.focus();
+    await page.keyboard.press('Enter');
+    await link.and(page.locator('[aria-current]')).and(page.locator(':focus')).waitFor();
+    return '';
+  }),
+
   'a message is shown before the bot has it': (url) => inBrowser({}, async (page) => {
     await page.goto(`${url}/dev/`);
     const said = page.getByRole('log', { name: 'Messages' }).locator('.theirs');

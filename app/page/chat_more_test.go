@@ -327,6 +327,31 @@ func TestUnknownFields(t *testing.T) {
 	w.shows("/dev/.json?room=mia", `"unheard"`, true)
 }
 
+// TestLastMessages: a view has the last messages until somebody asks for all, and a part has only what is new in it.
+func TestLastMessages(t *testing.T) {
+	t.Parallel()
+	w := wire(t, page.Parts{})
+	for i := range 60 {
+		w.post("/dev/chat/say", "room", "lunch", "text", fmt.Sprintf("number %d.", i)) // which the bot does not hear
+	}
+	_, first := w.do(http.MethodGet, "/dev/?room=lunch", nil)
+	if strings.Contains(first, "number 9.") || !strings.Contains(first, "number 10.") || !strings.Contains(first, "Show 10 earlier messages") {
+		t.Errorf("the first view is %s", first)
+	}
+	if _, all := w.do(http.MethodGet, "/dev/?room=lunch&messages=all", nil); !strings.Contains(all, "number 0.") {
+		t.Errorf("all messages are %s", all)
+	}
+	var have []string
+	for _, one := range regexp.MustCompile(`data-is="([^"]+)"`).FindAllStringSubmatch(first, -1) {
+		have = append(have, one[1])
+	}
+	w.post("/dev/chat/say", "room", "lunch", "text", "number 60.")
+	_, part := w.do(http.MethodGet, "/dev/parts/messages?room=lunch&have="+strings.Join(have, "+"), nil)
+	if strings.Count(part, "<article") != 50 || strings.Count(part, "number ") != strings.Count(part, "number 60.") {
+		t.Errorf("what is new is %s", part)
+	}
+}
+
 // TestTooLong: a message that is too long is refused with the reason.
 func TestTooLong(t *testing.T) {
 	t.Parallel()

@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"mime"
 	"net"
 	"net/http"
@@ -416,16 +417,28 @@ func (p *server) filtered(r *http.Request) []turnlog.Head {
 
 // turnList shows all turns, or those that match a filter.
 func (p *server) turnList(w http.ResponseWriter, r *http.Request) {
+	p.show(w, "/dev/turns", "Turns", p.turnsPage(p.turnListView(r)), "live.js")
+}
+
+func (p *server) turnListView(r *http.Request) turnListView {
 	q := r.URL.Query()
-	p.show(w, "/dev/turns", "Turns", p.turnsPage(turnListView{
+	return turnListView{
 		Turns: p.filtered(r), Ticked: q["ticked"], TooFast: p.turns.TooFast(), Query: q.Get("q"), Outcome: q.Get("outcome"),
+		Open: q.Get("turn"), All: q.Get("turns") == "all", Have: strings.Fields(q.Get("have")),
 		Outcomes: []string{turnlog.Running, turnlog.OK, "unchanged", "refused", "not approved", turnlog.Failed, turnlog.Parked, turnlog.Waiting, turnlog.Joined, turnlog.Ignored, turnlog.Duplicate},
-	}), "live.js")
+	}
+}
+
+// lasting is what of a state is there after the turn, as JSON.
+func lasting(s turn.State) jsontext.Value {
+	s = maps.Clone(s)
+	delete(s, "temp")
+	return jsontext.Value(jsonText(s, ""))
 }
 
 func (p *server) turnView(rec turnlog.Record, page bool) *turnView {
 	countTokens(&rec, p.cfg.Counter)
-	v := &turnView{Record: rec, Page: page, Before: jsontext.Value(jsonText(rec.Before, "")), After: jsontext.Value(jsonText(rec.After, ""))}
+	v := &turnView{Record: rec, Page: page, Before: lasting(rec.Before), After: lasting(rec.After)}
 	all := p.turns.Turns()
 	for i, h := range all {
 		if h.ID == rec.ID {
@@ -440,7 +453,7 @@ func (p *server) turnView(rec turnlog.Record, page bool) *turnView {
 			v.Follows = append(v.Follows, h)
 		}
 	}
-	v.ByPath = folded(merged(rec.Changes), &rec)
+	v.ByPath = merged(rec.Changes)
 	v.Spans = waterfall(rec)
 	return v
 }
@@ -601,7 +614,7 @@ func (p *server) done(w http.ResponseWriter, r *http.Request, err error) {
 
 func (p *server) workbench(w http.ResponseWriter, r *http.Request) {
 	p.chat.look(r.URL.Query().Get("room"))
-	p.show(w, "/dev/", "Chat", p.workbenchPage(p.workbenchView(r)), workbenchScripts...)
+	p.show(w, "/dev/", "Chat", p.workbenchPage(p.workbenchView(r, lastMessages)), workbenchScripts...)
 }
 
 // workbenchJSON is the chat for programs: the conversations, and the messages of one.
@@ -621,7 +634,7 @@ func (p *server) workbenchJSON(w http.ResponseWriter, r *http.Request) {
 		Deleted  bool               `json:"deleted,omitempty"`
 		Activity *activity.Activity `json:"activity"`
 	}
-	v := p.workbenchView(r)
+	v := p.workbenchView(r, maxMessages)
 	rooms, messages := []about{}, []said{}
 	for _, one := range v.Rooms {
 		rooms = append(rooms, about{one.Key, one.Name, one.Kind, one.ID})
@@ -632,10 +645,13 @@ func (p *server) workbenchJSON(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, map[string]any{"version": 1, "room": v.Room.Key, "rooms": rooms, "messages": messages})
 }
 
-func (p *server) workbenchView(r *http.Request) workbenchView {
+const lastMessages, lastTurns = 50, 50 // how many a view has before somebody asks for all
+
+// workbenchView has the last messages of a conversation, or all of them if somebody asks for all.
+func (p *server) workbenchView(r *http.Request, most int) workbenchView {
 	q := r.URL.Query()
 	_, _, last, _ := p.hub.since(0)
-	v := workbenchView{Turns: p.turns.Turns(), Last: last, Bot: p.cfg.Name, Examples: p.cfg.Examples[:min(3, len(p.cfg.Examples))], Thread: q.Get("thread")}
+	v := workbenchView{List: p.turnListView(r), Have: strings.Fields(q.Get("have")), Last: last, Bot: p.cfg.Name, Examples: p.cfg.Examples[:min(3, len(p.cfg.Examples))], Thread: q.Get("thread")}
 	v.Room, v.Rooms = p.chat.show(q.Get("room"))
 	v.As = v.Room.People[0].Key
 	if _, ok := v.Room.person(q.Get("as")); ok {
@@ -649,7 +665,7 @@ func (p *server) workbenchView(r *http.Request) workbenchView {
 		v.Draft = "@" + p.cfg.Name + " "
 	}
 	ofActivity, sentBy := map[string]string{}, map[string]string{}
-	for _, h := range v.Turns {
+	for _, h := range p.turns.Turns() {
 		if h.Outcome != turnlog.Duplicate && h.Activity != "" { // a notice answers none
 			ofActivity[h.Activity] = cmp.Or(h.Joined, h.ID)
 		}
@@ -659,6 +675,9 @@ func (p *server) workbenchView(r *http.Request) workbenchView {
 				sentBy[one.ID] = h.ID
 			}
 		}
+	}
+	if n := len(v.Room.Messages); n > most && q.Get("messages") != "all" {
+		v.More, v.Room.Messages = n-most, v.Room.Messages[n-most:]
 	}
 	for _, m := range v.Room.Messages {
 		if card, ok := m.Own[v.As]; ok {
@@ -691,13 +710,10 @@ func (p *server) parts(w http.ResponseWriter, r *http.Request) {
 		if part == "messages" {
 			p.chat.look(room)
 		}
-		v := p.workbenchView(r)
-		if part == "turns" {
-			v.Turns = p.filtered(r)
-		}
+		v := p.workbenchView(r, lastMessages)
 		fragments := map[string]func() g.Node{
 			"messages": v.messages,
-			"turns":    func() g.Node { return p.openTurns(v) },
+			"turns":    func() g.Node { return p.turnRows(v.List) },
 			"turn":     func() g.Node { return p.openTurn(v.Turn) },
 			"rooms":    v.rooms,
 			"alarm":    p.alarm,

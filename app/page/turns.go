@@ -3,7 +3,6 @@ package page
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -45,9 +44,12 @@ type span struct {
 }
 
 // merged has one change for each path: from the first value to the last. What is as it was is left
-// out.
+// out, and what ends with the turn.
 func merged(changes []turnlog.Change) (all []turnlog.Change) {
 	for _, c := range changes {
+		if strings.HasPrefix(c.Path, "temp.") {
+			continue
+		}
 		i := slices.IndexFunc(all, func(had turnlog.Change) bool { return had.Path == c.Path })
 		if i < 0 {
 			all = append(all, c)
@@ -56,32 +58,6 @@ func merged(changes []turnlog.Change) (all []turnlog.Change) {
 		all[i].After, all[i].By = c.After, cmp.Or(c.By, all[i].By)
 	}
 	return slices.DeleteFunc(all, func(c turnlog.Change) bool { return c.Before == c.After })
-}
-
-// folded has one line for the bookkeeping of the history, in place of each field of each message.
-func folded(changes []turnlog.Change, rec *turnlog.Record) (all []turnlog.Change) {
-	for _, c := range changes {
-		scope, _, isHistory := strings.Cut(c.Path, ".history.")
-		if isHistory {
-			c = turnlog.Change{Path: scope + ".history", Before: remembered(rec.Before[scope]["history"]), After: remembered(rec.After[scope]["history"]), By: c.By}
-			if slices.ContainsFunc(all, func(had turnlog.Change) bool { return had.Path == c.Path }) {
-				continue
-			}
-		}
-		all = append(all, c)
-	}
-	return all
-}
-
-// remembered says how many turns a history has.
-func remembered(history jsontext.Value) string {
-	var h struct {
-		Turns []struct{} `json:"turns"`
-	}
-	if len(history) == 0 || json.Unmarshal(history, &h) != nil {
-		return ""
-	}
-	return fmt.Sprintf("%d %s", len(h.Turns), plural(len(h.Turns), "turn"))
 }
 
 // step is a line of the plan's table: a command, or what is said of an answer that was no plan.

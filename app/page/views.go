@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -344,14 +346,22 @@ func (p *server) workbenchPage(v workbenchView) g.Node {
 		),
 		h.Section(
 			h.Class("side"),
-			h.Section(h.Class("turns"), h.Aria("label", "Turns"), h.ID("turns"), p.openTurns(v)),
+			h.Section(h.Class("turns"), h.Aria("label", "Turns"), h.ID("turns"), h.H2(text("Turns")), p.turnRows(v.List)),
 			h.Section(h.Class("one"), h.Aria("label", "Turn"), h.ID("turn"), h.Data("open", v.open()), p.openTurn(v.Turn)),
 		),
 	)
 }
 
-func (p *server) openTurns(v workbenchView) g.Node {
-	return g.Group{h.H2(text("Turns")), p.turnRows(v.Turns, v.open(), nil)}
+// entry is an entry of a list that scripts load anew. have are the marks of those that the page shows as they are now: of
+// these, nothing else is sent.
+func entry(have []string, key string, element func(...g.Node) g.Node, content ...g.Node) g.Node {
+	looks := fnv.New64a()
+	_ = element(content...).Render(looks) // a hash takes all
+	is := strconv.FormatUint(looks.Sum64(), 36)
+	if slices.Contains(have, is) {
+		content = nil
+	}
+	return element(h.Data("key", key), h.Data("is", is), g.Group(content))
 }
 
 // open is the id of the turn that is open; "": none is.
@@ -376,8 +386,7 @@ func (v workbenchView) rooms() g.Node {
 		h.H2(text("Conversations")),
 		h.Ul(g.Map(v.Rooms, func(r listed) g.Node {
 			kind := cmp.Or(map[string]string{"personal": "personal", "groupChat": "group"}[r.Kind], "channel")
-			return h.Li(
-				h.Data("key", r.Key),
+			return entry(v.Have, r.Key, h.Li,
 				h.A(
 					markup.Href(markup.Address("/dev/").With("room", r.Key)), h.Data("room", r.Key), g.If(r.Key == v.Room.Key, h.Aria("current", "true")),
 					text(either(r.Kind == "channel", "# ", ""), r.Name),
@@ -535,19 +544,23 @@ func (v workbenchView) messages() g.Node {
 		)
 		all = append(all, nothing)
 	}
+	if v.More > 0 {
+		to := markup.Address("/dev/").With("room", v.Room.Key).With("as", v.As).With("messages", "all")
+		all = append(all, h.P(h.Class("dim"), h.Data("key", "more"), link(to, "Show ", v.More, " earlier ", plural(v.More, "message"))))
+	}
 	typing := h.P(h.Class("typing"), h.Data("key", "typing"), text(v.Bot, " is typing…"))
-	return append(all, g.Map(v.Messages, shownMessage.html), g.If(v.Room.Typing, typing))
+	return append(all, g.Map(v.Messages, func(s shownMessage) g.Node { return s.html(v.Have) }), g.If(v.Room.Typing, typing))
 }
 
 // html is a message with what people can do about it.
-func (s shownMessage) html() g.Node {
+func (s shownMessage) html(have []string) g.Node {
 	class := "message " + either(s.Person != "", "theirs", "bots") + either(s.ThreadReply(), " reply", "")
 	content := g.Group{para("dim", text("deleted"))}
 	if !s.Deleted {
 		content = s.content()
 	}
-	return h.Article(
-		h.Class(class), h.Data("key", s.ID), h.Data("message", s.ID), h.Data("from", either(s.Person != "", s.Person, "bot")),
+	return entry(have, s.ID, h.Article,
+		h.Class(class), h.Data("message", s.ID), h.Data("from", either(s.Person != "", s.Person, "bot")),
 		g.If(s.Turn != "", h.Data("of", s.Turn)), markup.On("data-streaming", s.Streaming), h.Data("activity", s.JSON),
 		h.Header(
 			h.Strong(text(s.Name)), g.If(s.AI, g.Group{space, label("AI generated")}), space, timeOf(s.At, short(s.At)),
@@ -610,6 +623,9 @@ func first(content string, most int) string { return fmt.Sprintf("%.*s", most, c
 // turnListView is what the list of turns shows.
 type turnListView struct {
 	Turns    []turnlog.Head
+	Open     string   // the id of the one that is shown beside the list
+	All      bool     // all are shown, and not the last ones only
+	Have     []string // what the page shows already, see [entry]
 	Ticked   []string // ids, which were not two when somebody wanted to compare them
 	TooFast  int
 	Query    string
@@ -621,7 +637,7 @@ func (p *server) turnsPage(v turnListView) g.Node {
 	return body(
 		h.H1(text("Turns")),
 		h.Form(
-			h.Class("row"), h.Method("get"), markup.Action("/dev/turns"), h.ID("filter"),
+			h.Class("row"), h.Method("get"), markup.Action("/dev/turns"), h.ID("filter"), g.If(v.All, sends("turns", "all")),
 			h.Label(h.For("q"), text("Filter")), h.Input(h.ID("q"), h.Name("q"), h.Value(v.Query), h.Type("search")),
 			h.Label(h.For("outcome"), text("Outcome")),
 			h.Select(h.ID("outcome"), h.Name("outcome"), optionOf("", false, "any"), g.Map(v.Outcomes, func(o string) g.Node {
@@ -633,17 +649,29 @@ func (p *server) turnsPage(v turnListView) g.Node {
 		),
 		g.If(len(v.Ticked) > 0, h.P(h.Class("fault"), h.Role("alert"), text("Tick two turns, no more and no fewer, to compare them."))),
 		h.Form(h.ID("two"), h.Method("get"), markup.Action("/dev/turns/compare")),
-		h.Section(h.Aria("label", "Turns"), h.Class("turns"), h.ID("turns"), p.turnRows(v.Turns, "", v.Ticked)),
+		h.Section(h.Aria("label", "Turns"), h.Class("turns"), h.ID("turns"), p.turnRows(v)),
 		g.If(v.TooFast > 0, para("note", text(v.TooFast, " turns came so fast that only their heads are kept."))),
 	)
 }
 
-// turnRows is a table of turns, of which one may be open, or says that there are none or that none matches.
-func (p *server) turnRows(turns []turnlog.Head, open string, ticked []string) g.Node {
-	none := either(len(p.turns.Turns()) > 0, "No turn matches.", "No turn yet.")
-	rows := h.Tr(h.Data("key", "none"), h.Td(h.ColSpan("9"), text(none)))
-	if len(turns) > 0 {
-		rows = g.Map(turns, func(t turnlog.Head) g.Node { return p.turnRow(t, t.ID == open, slices.Contains(ticked, t.ID)) })
+// turnRows is a table of turns, or says that there are none or that none matches.
+func (p *server) turnRows(v turnListView) g.Node {
+	rows := g.Group{}
+	for i, t := range v.Turns {
+		if i == lastTurns && !v.All {
+			break
+		}
+		rows = append(rows, entry(v.Have, t.ID, h.Tr, p.turnRow(t, t.ID == v.Open, slices.Contains(v.Ticked, t.ID))))
+	}
+	last := func(content ...g.Node) {
+		rows = append(rows, entry(v.Have, "last", h.Tr, h.Td(h.ColSpan("9"), g.Group(content))))
+	}
+	switch n := len(v.Turns); {
+	case n > len(rows):
+		to := markup.Address("/dev/turns").With("turns", "all").With("q", v.Query).With("outcome", v.Outcome)
+		last(link(to, "Show all ", n, " turns"))
+	case n == 0:
+		last(text(either(len(p.turns.Turns()) > 0, "No turn matches.", "No turn yet.")))
 	}
 	number := func(title string) g.Node { return h.Th(h.Scope("col"), h.Class("number"), text(title)) }
 	return h.Table(
@@ -665,8 +693,8 @@ func (p *server) turnRow(t turnlog.Head, isOpen, isTicked bool) g.Node {
 	if t.Kind != "personal" && t.Kind != "" {
 		who += " in " + p.placeName(t)
 	}
-	return h.Tr(
-		h.Data("key", t.ID), h.Data("turn", t.ID), h.Data("outcome", outcomeOf(t)),
+	return g.Group{
+		h.Data("turn", t.ID), h.Data("outcome", outcomeOf(t)),
 		h.Td(h.Class("tick"), h.Input(
 			h.Type("checkbox"), h.Name("turn"), h.Value(t.ID), h.FormAttr("two"), markup.On("checked", isTicked),
 			h.Aria("label", "Compare turn "+t.ID),
@@ -690,7 +718,7 @@ func (p *server) turnRow(t turnlog.Head, isOpen, isTicked bool) g.Node {
 			p.tokenField(), g.If(!t.Pinned, sends("pinned", "1")),
 			h.Button(h.Class("pin"), text(either(t.Pinned, "Unpin", "Pin")), unseen(" turn ", t.ID)),
 		)),
-	)
+	}
 }
 
 // outcomeOf is how a turn ended, in a word: one that ended well may have done nothing.
@@ -1184,6 +1212,8 @@ func (v compareView) html() g.Node {
 		switch {
 		case s.Inline():
 			cells = g.Group{h.Td(text(s.A)), h.Td(text(s.B))}
+		case s.A != "" && s.B != "" && !s.Same():
+			cells = g.Group{h.Td(h.ColSpan("2"), diff(compareLines(pretty(s.A), pretty(s.B))))}
 		case s.Same():
 			cells = g.Group{h.Td(h.ColSpan("2"), h.Details(h.Summary(text("the same"), unseen(": ", s.Name)), frame(s.A)))}
 		}
@@ -1410,16 +1440,20 @@ func (c sectionChange) html() g.Node {
 	}
 	return h.Li(
 		h.Data("section", c.Name), h.Span(h.Class("name"), text(c.Name)), text(" ", c.Was, " tokens became ", c.Is),
-		h.Pre(h.Class("diff"), h.TabIndex("0"), g.Map(c.Lines, func(l diffLine) g.Node {
-			switch l.Kind {
-			case "was":
-				return g.Group{h.Del(text("− ", l.Text)), g.Text("\n")}
-			case "is":
-				return g.Group{h.Ins(text("+ ", l.Text)), g.Text("\n")}
-			}
-			return g.Group{h.Span(text("  ", l.Text)), g.Text("\n")}
-		})),
+		diff(c.Lines),
 	)
+}
+
+func diff(lines []diffLine) g.Node {
+	return h.Pre(h.Class("diff"), h.TabIndex("0"), g.Map(lines, func(l diffLine) g.Node {
+		switch l.Kind {
+		case "was":
+			return g.Group{h.Del(text("− ", l.Text)), g.Text("\n")}
+		case "is":
+			return g.Group{h.Ins(text("+ ", l.Text)), g.Text("\n")}
+		}
+		return g.Group{h.Span(text("  ", l.Text)), g.Text("\n")}
+	}))
 }
 
 func answers(rounds []turnlog.Round) (all g.Group) {

@@ -69,7 +69,7 @@ func TestMarkupStaysText(t *testing.T) {
 		return p.shown(message{Activity: &activity.Activity{Attachments: []activity.Attachment{
 			{ContentType: activity.CardContentType, Content: []byte(card)},
 			{ContentType: v.Kind, Name: v.File},
-		}}}, snapshot{}).html()
+		}}}, snapshot{}).html(nil)
 	})
 	checkView(t, "turns", (*Page).turnsPage)
 	checkView(t, "turn", (*Page).turnPage)
@@ -181,5 +181,23 @@ func TestPlanGist(t *testing.T) {
 	got := planGist([]step{{Kind: plan.Do, Action: "a", Result: "ok"}, {Kind: plan.Do, Action: "b", Result: "unchanged"}, {Kind: plan.Say, Result: "sent"}})
 	if got != "a, b (unchanged), 1 message" {
 		t.Error(got)
+	}
+}
+
+// TestCompared: of two long texts, the lines that differ are told from those that do not.
+func TestCompared(t *testing.T) {
+	t.Parallel()
+	long := func(item string) string {
+		return `{"list":"groceries","item":"` + item + `","note":"the same in both of them"}`
+	}
+	v := compareView{Parts: []comparedPart{{"Answer", []sides{{"answer 1", long("milk"), long("tea")}}}}}
+	var out strings.Builder
+	if err := v.html().Render(&out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"<del>−   &#34;item&#34;: &#34;milk&#34;", "<ins>+   &#34;item&#34;: &#34;tea&#34;", "<span>    &#34;list&#34;"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in %s", want, out.String())
+		}
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/planbot-go/planbot/activity"
-	"github.com/planbot-go/planbot/app/internal/turnlog"
 )
 
 // byForm reports whether a browser sends a form without the page's script.
@@ -23,7 +22,9 @@ type workbenchView struct {
 	As       string
 	Thread   string
 	Messages []shownMessage
-	Turns    []turnlog.Head
+	More     int      // earlier ones, which are not shown
+	Have     []string // what the page shows already, see [entry]
+	List     turnListView
 	Turn     *turnView // nil: none is open
 	Examples []string
 	Last     uint64 // the last event before the view was made

@@ -1027,7 +1027,12 @@ func Compare(before, after turn.State, by string) []Change {
 	for _, scope := range keys(before, after) {
 		for _, name := range keys(before[scope], after[scope]) {
 			was, is := before[scope][name], after[scope][name]
-			if !bytes.Equal(was, is) {
+			if bytes.Equal(was, is) {
+				continue
+			}
+			if before, after := remembered(was), remembered(is); name == "history" && before+after != "" {
+				c.all = append(c.all, Change{Path: scope + "." + name, Before: before, After: after, By: by})
+			} else {
 				c.compare(scope+"."+name, read(was), read(is))
 			}
 		}
@@ -1037,6 +1042,21 @@ func Compare(before, after turn.State, by string) []Change {
 		c.all = append(c.all[:maxChanges], Change{Path: fmt.Sprintf("and %d more", more), By: by})
 	}
 	return c.all
+}
+
+// remembered says in a line what a history has: each turn moves all of its messages, which says nothing. "": it is none.
+func remembered(history jsontext.Value) string {
+	var h struct {
+		Turns []struct{ Messages []struct{ Text string } }
+	}
+	if json.Unmarshal(history, &h) != nil || len(h.Turns) == 0 {
+		return ""
+	}
+	words := fmt.Sprintf("turns: %d", len(h.Turns))
+	if last := h.Turns[len(h.Turns)-1]; len(last.Messages) > 0 {
+		words += ", the last one: " + spelling.OneLine(last.Messages[0].Text, maxWords)
+	}
+	return words
 }
 
 type comparison struct {

@@ -2,10 +2,14 @@ package turnlog_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/planbot-go/planbot/app/internal/turnlog"
+	"github.com/planbot-go/planbot/bot/turn"
 )
 
 // TestProblems: what went wrong is said, also in a turn that ended well, and once.
@@ -39,5 +43,26 @@ func TestProblems(t *testing.T) {
 		if len(got) != 1 || !strings.Contains(fmt.Sprintf("%s %d %s", got[0].Part, got[0].Times, got[0].Text), c.want) {
 			t.Errorf("%s: %v, want %q", name, got, c.want)
 		}
+	}
+}
+
+// TestHistoryIsOneChange, however many of its messages moved: the changes that matter are not cut off behind it.
+func TestHistoryIsOneChange(t *testing.T) {
+	t.Parallel()
+	history := func(from int) map[string]jsontext.Value {
+		var turns []string
+		for i := range 100 {
+			turns = append(turns, fmt.Sprintf(`{"messages":[{"text":"say %d"},{"text":"said"}]}`, from+i))
+		}
+		return map[string]jsontext.Value{"history": jsontext.Value(`{"turns":[` + strings.Join(turns, ",") + `]}`)}
+	}
+	before := turn.State{"conversation": history(0), "user": {"a": jsontext.Value("1")}}
+	got := turnlog.Compare(before, turn.State{"conversation": history(1), "user": {"a": jsontext.Value("2")}}, "x")
+	want := []turnlog.Change{
+		{Path: "conversation.history", Before: "turns: 100, the last one: say 99", After: "turns: 100, the last one: say 100", By: "x"},
+		{Path: "user.a", Before: "1", After: "2", By: "x"},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the changes are %+v", got)
 	}
 }

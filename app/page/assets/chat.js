@@ -9,6 +9,11 @@ const log = document.getElementById('messages');
 const names = JSON.parse(box.dataset.names).map((name) => `@${name}`);
 const commands = JSON.parse(box.dataset.commands) ?? [];
 
+// What is not sent yet is there again for who comes back to the conversation.
+const draft = `draft ${form.elements.room.value}`;
+const keep = () => sessionStorage.setItem(draft, box.value);
+box.value ||= sessionStorage.getItem(draft) ?? '';
+
 /** Posts a form, and shows why when it fails. */
 async function post(of, button, fault = 'This did not work') {
   const data = new URLSearchParams(new FormData(of, button));
@@ -45,6 +50,7 @@ document.addEventListener('submit', async (e) => {
   if (!text.trim()) return;
   const sent = post(form, null, 'This was not sent'); // which has read the box
   box.value = '';
+  keep();
   const own = document.createElement('article'); // until the page has it: the bot may crash first
   own.className = 'message theirs';
   own.dataset.key = `sending ${log.childElementCount}`;
@@ -52,6 +58,7 @@ document.addEventListener('submit', async (e) => {
   log.append(own);
   log.scrollTop = log.scrollHeight;
   if (!await sent) box.value ||= text;
+  keep();
   log.scrollTop = log.scrollHeight;
   refresh('messages');
 });
@@ -91,7 +98,7 @@ function pick(name) {
   offer();
 }
 
-box.addEventListener('input', () => { chosen = 0; offer(); });
+box.addEventListener('input', () => { chosen = 0; offer(); keep(); });
 box.addEventListener('blur', () => { list.hidden = true; });
 box.addEventListener('keydown', (e) => {
   const all = list.hidden ? [] : found();

@@ -11,11 +11,12 @@ export function nodesOf(html) {
   return made.content;
 }
 
-const drawn = new WeakMap(); // element -> the HTML that it was made of
 const after = []; // what is done with a part that has changed
 
 /** Calls f with each part that was loaded anew, and now. */
 export function onChange(f) { after.push(f); }
+
+const focusable = (el) => [...el.querySelectorAll('a, button, input, summary')];
 
 /** Makes the children of a list the new ones: those that did not change stay as they are. */
 function merge(list, fresh) {
@@ -23,15 +24,15 @@ function merge(list, fresh) {
   let at = list.firstElementChild;
   for (const next of [...fresh.children]) {
     const old = had.get(next.dataset.key);
-    let now = next;
-    if (old && (drawn.get(old) ?? old.outerHTML) === next.outerHTML) now = old;
-    else drawn.set(next, next.outerHTML);
+    const now = old && old.dataset.is === next.dataset.is ? old : next; // what has not changed may come without its content
     had.delete(next.dataset.key);
     if (old && now !== old) {
       const open = [...old.querySelectorAll('details')].map((d) => d.open);
       const tick = old.querySelector('[type=checkbox]')?.checked;
       if (at === old) at = old.nextElementSibling;
+      const focus = focusable(old).indexOf(document.activeElement);
       old.replaceWith(now);
+      if (focus >= 0) focusable(now)[focus]?.focus({ preventScroll: true });
       now.querySelectorAll('details').forEach((d, i) => { d.open = open[i] ?? d.open; });
       if (tick) now.querySelector('[type=checkbox]').checked = true;
       if (at === now) at = now.nextElementSibling;
@@ -44,12 +45,14 @@ function merge(list, fresh) {
   for (const gone of had.values()) gone.remove();
 }
 
-async function load(part) {
+/** Loads a part of the chat: of its list's entries, those that are not shown as they are now. */
+async function load(part, list) {
   const query = new URLSearchParams(location.search);
   const turn = document.getElementById('turn')?.dataset.open;
   if (turn) query.set('turn', turn);
   const as = document.getElementById('as')?.value;
   if (as) query.set('as', as);
+  if (list) query.set('have', [...list.children].map((el) => el.dataset.is ?? '').join(' '));
   const answer = await fetch(`/dev/parts/${part}?${query}`, { headers: { accept: 'text/html' } });
   if (!answer.ok) throw new Error(`${part}: ${answer.status}`);
   return nodesOf(await answer.text());
@@ -59,19 +62,19 @@ async function messages() {
   const log = document.getElementById('messages');
   if (!log) return;
   const atEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 80;
-  merge(log, await load('messages'));
+  merge(log, await load('messages', log));
   for (const f of after) f(log);
   if (atEnd) log.scrollTop = log.scrollHeight;
 }
 
 async function turns() {
-  const part = document.getElementById('turns');
-  if (part) merge(part.querySelector('tbody'), (await load('turns')).querySelector('tbody'));
+  const list = document.querySelector('#turns tbody');
+  if (list) merge(list, (await load('turns', list)).querySelector('tbody'));
 }
 
 async function rooms() {
-  const part = document.querySelector('.rooms ul');
-  if (part) merge(part, (await load('rooms')).querySelector('ul'));
+  const list = document.querySelector('.rooms ul');
+  if (list) merge(list, (await load('rooms', list)).querySelector('ul'));
 }
 
 /** Keeps the bar of the faults up to date. */
