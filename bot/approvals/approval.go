@@ -309,7 +309,7 @@ func (a *approval) Resume(ctx context.Context, t *turn.Turn) (come turn.Next, er
 	if err := a.close(ctx, t, t.Activity); err != nil {
 		return come, err
 	}
-	remember(t, a.ID, a.Late(v))
+	remember(t, a.ID, a.Late(v), a.cards())
 	turn.CountTook(t, DecidedAfter, a.decidedBy(), time.Since(a.Asked))
 	switch {
 	case d == nil:
@@ -336,22 +336,22 @@ func (a *approval) Resume(ctx context.Context, t *turn.Turn) (come turn.Next, er
 	return come, err
 }
 
+// cards are the ids of the messages that asked in the conversation of the turn, as far as the record knows them.
+func (a *approval) cards() []string { return append([]string{a.CardID}, a.Clicked...) }
+
 // redraw replaces the cards in the conversation of the turn: the one that asked, and those that were shown again.
 func (a *approval) redraw(ctx context.Context, t *turn.Turn, card activity.Card) {
 	if !t.ShowsCards() {
 		return
 	}
-	cards := append([]string{a.CardID}, a.Clicked...)
+	cards := a.cards()
 	for _, one := range state.Peek[approvals](t.Conversation).Elsewhere {
 		if one.ID == a.ID {
 			cards = append(cards, one.Again...)
 		}
 	}
-	slices.Sort(cards)
-	for _, id := range slices.Compact(cards) {
-		m := a.toAsker(t, "")
-		m.Attachments = []activity.Attachment{card.Attachment()}
-		turn.Redraw(ctx, t, id, m)
+	for _, id := range once(cards) {
+		turn.Redraw(ctx, t, id, replacing(t, "", card))
 	}
 }
 
@@ -398,7 +398,7 @@ func (a *approval) MayDecide(who, asker activity.Account, in string) bool {
 
 // Decide notes the decision of a click. If the click does not count, nothing changes, and refusal says why to
 // the person who clicked.
-func (a *approval) Decide(v view, c click, now time.Time) (refusal string) {
+func (a *approval) Decide(v view, c *click, now time.Time) (refusal string) {
 	approved, sends := c.said.Verb != verbReject, c.said.Verb == verbSend
 	for i, vote := range a.Votes { // who has become an approver does not decide for another one any more
 		if vote.For != nil && slices.ContainsFunc(a.deciders(), vote.isBy) {
@@ -420,7 +420,7 @@ func (a *approval) Decide(v view, c click, now time.Time) (refusal string) {
 		return v.Say(tooLate)
 	case sends && a.held() && c.by.ID != "" && c.by.ID == v.Asker.ID:
 		a.Agreed, a.Why = true, c.why()
-		a.clicked(c.card)
+		a.clicked(c)
 		return ""
 	case sends && !a.held() && c.by.ID == v.Asker.ID:
 		return v.Say("I've already asked them.")
@@ -442,9 +442,7 @@ func (a *approval) Decide(v view, c click, now time.Time) (refusal string) {
 	if a.stands != nil {
 		d.For = &a.stands.By
 	}
-	if c.here {
-		a.clicked(c.card)
-	}
+	a.clicked(c)
 	if agrees {
 		a.Changed.Agreed = true
 	}
@@ -470,11 +468,17 @@ func (a *approval) Decide(v view, c click, now time.Time) (refusal string) {
 	return ""
 }
 
-// clicked notes a card that somebody clicked in the conversation of the turn, so that it ends with the others.
-func (a *approval) clicked(card string) {
-	a.CardID = cmp.Or(a.CardID, card)
-	if card != "" && card != a.CardID && !slices.Contains(a.Clicked, card) {
-		a.Clicked = newest(append(a.Clicked, card), maxAgain)
+// clicked notes the card that somebody clicked, so that it ends with the others, also if its id was lost.
+func (a *approval) clicked(c *click) {
+	if c.here {
+		a.CardID = cmp.Or(a.CardID, c.card)
+		a.Clicked = with(a.Clicked, c.card)
+		return
+	}
+	for i := range a.Sent {
+		if baseOf(a.Sent[i].Conversation) == c.in {
+			a.Sent[i].Clicked = with(a.Sent[i].Clicked, c.card)
+		}
 	}
 }
 
@@ -611,7 +615,7 @@ func (a *approval) version() string {
 }
 
 // isMeant reports whether a click is about the call as it is now.
-func (a *approval) isMeant(c click) bool {
+func (a *approval) isMeant(c *click) bool {
 	return c.said.Hash == "" && c.version == a.version() || c.said.Hash == a.Hash
 }
 
@@ -857,7 +861,7 @@ func (a *approval) asksAgain() bool {
 // more, and the policy is asked about the changed call. did is false if the call stays as it is.
 func (a *approval) change(ctx context.Context, t *turn.Turn, w *turn.Waiting, v view, c *click) (did bool, refusal string) {
 	approves := c.said.Verb == verbApprove || c.said.Verb == verbAlways
-	if !approves || !a.isMeant(*c) || a.Decision != nil || a.held() || time.Now().After(a.Expires) || !a.MayDecide(c.by, v.Asker, c.in) {
+	if !approves || !a.isMeant(c) || a.Decision != nil || a.held() || time.Now().After(a.Expires) || !a.MayDecide(c.by, v.Asker, c.in) {
 		return false, ""
 	}
 	values, refusal := a.wanted(v, c)

@@ -85,13 +85,13 @@ func New(store *state.Store, all *actions.Registry, approvers []string, within t
 			if !ok {
 				return nil
 			}
-			r := &turn.Reply{Pause: c.ID, Alone: c.Answers, Take: c.take, Taken: c.taken, Late: c.late}
+			r := &turn.Reply{Pause: c.ID, Alone: c.Answers, Take: c.take, Taken: c.taken, Late: c.late, End: c.endLate}
 			if !c.Answers {
 				r.Elsewhere = c.elsewhere
 			}
 			return r
 		},
-		Values: []turn.Value{{Name: "approvals", Says: "approvals", Forget: forget, Of: keptOf}},
+		Values: []turn.Value{{Name: "approvals", Says: "approvals", Forget: forget, Stays: staying, Of: keptOf}},
 	}
 }
 
@@ -176,9 +176,10 @@ type standing struct {
 
 // decided is what to say about an approval or a question that nobody waits for any more.
 type decided struct {
-	ID    string `json:"id"`
-	Asker string `json:"asker"`
-	Said  string `json:"said"`
+	ID    string   `json:"id"`
+	Asker string   `json:"asker"`
+	Said  string   `json:"said"`
+	Cards []string `json:"cards,omitempty"` // ids of the messages that asked
 }
 
 // forget deletes the approvals and decisions that one person asked for; "" deletes everybody's. The questions of other
@@ -187,6 +188,17 @@ func forget(conversation *state.Scope, asker string) {
 	list := state.Of[approvals](conversation)
 	list.Standing = slices.DeleteFunc(list.Standing, func(s standing) bool { return asker == "" || s.Asker == asker })
 	list.Decided = slices.DeleteFunc(list.Decided, func(d decided) bool { return asker == "" || d.Asker == asker })
+}
+
+// staying keeps the questions of other conversations also when a chat is deleted: they wait, and their cards are to end.
+func staying(conversation *state.Scope) (put func()) {
+	open := slices.Clone(state.Peek[approvals](conversation).Elsewhere)
+	open = slices.DeleteFunc(open, func(one asked) bool { return one.Over })
+	return func() {
+		if len(open) > 0 {
+			state.Of[approvals](conversation).Elsewhere = open
+		}
+	}
 }
 
 // keptOf returns those that one person asked for.
@@ -221,16 +233,24 @@ func (list *approvals) remindsHere(t *turn.Turn) (said string) {
 		return ""
 	}
 	list.Reminded = time.Now().UTC().Truncate(time.Second)
-	return t.Translate("Approvals are waiting for you. Say %s to see them.", "**/approvals**")
+	return t.Translate(inInbox, "**/approvals**")
 }
 
 // newest is the end of a list.
 func newest[E any](list []E, most int) []E { return slices.Delete(list, 0, max(0, len(list)-most)) }
 
-// remember keeps what to say about a pause that is over.
-func remember(t *turn.Turn, id, said string) {
+// with is a list of ids of messages with that one, too. "" is none.
+func with(cards []string, card string) []string {
+	if card == "" || slices.Contains(cards, card) {
+		return cards
+	}
+	return newest(append(cards, card), maxAgain)
+}
+
+// remember keeps what to say about a pause that is over, and which cards asked.
+func remember(t *turn.Turn, id, said string, cards []string) {
 	list := state.Of[approvals](t.Conversation)
-	list.Decided = newest(append(list.Decided, decided{id, t.Activity.From.ID, said}), maxDecided)
+	list.Decided = newest(append(list.Decided, decided{id, t.Activity.From.ID, said, cards}), maxDecided)
 }
 
 // ready has a person asked for a call that needs an approval, unless it is approved for good.
@@ -376,7 +396,7 @@ func programOf(t *turn.Turn, name string, asker activity.Account) string {
 }
 
 // take puts a click into the pause that it is about.
-func (c click) take(ctx context.Context, t *turn.Turn, w *turn.Waiting) (ours bool, refusal string) {
+func (c *click) take(ctx context.Context, t *turn.Turn, w *turn.Waiting) (ours bool, refusal string) {
 	switch p := w.Pause.(type) {
 	case *approval:
 		if c.Answers || p.ID != c.ID {
@@ -390,7 +410,7 @@ func (c click) take(ctx context.Context, t *turn.Turn, w *turn.Waiting) (ours bo
 		refusal = p.judge(ctx, t, w, c)
 		changes := false
 		if refusal == "" {
-			changes, refusal = p.change(ctx, t, w, v, &c)
+			changes, refusal = p.change(ctx, t, w, v, c)
 		}
 		if refusal == "" {
 			refusal = p.Decide(v, c, time.Now())
@@ -403,6 +423,9 @@ func (c click) take(ctx context.Context, t *turn.Turn, w *turn.Waiting) (ours bo
 		}
 		if refusal == "" && p.stands != nil {
 			turn.NoteFor(t, w, turn.Note{What: "delegation", Outcome: "decided", Action: p.Action, Of: p.Entities, ID: idOf(p.stands.By)})
+		}
+		if refusal != "" && (p.Decision != nil || time.Now().After(p.Expires)) {
+			c.end(ctx, t, p.cards(), p.Closed(v))
 		}
 		return true, refusal
 	case *question:
@@ -419,7 +442,7 @@ func (c click) take(ctx context.Context, t *turn.Turn, w *turn.Waiting) (ours bo
 }
 
 // taken returns the card that shows what became of a click.
-func (c click) taken(ctx context.Context, t *turn.Turn, w *turn.Waiting) activity.Card {
+func (c *click) taken(ctx context.Context, t *turn.Turn, w *turn.Waiting) activity.Card {
 	log := zerolog.Ctx(ctx).Info()
 	if a, ok := w.Pause.(*approval); ok {
 		v := a.of.viewOther(ctx, t, w)
@@ -438,15 +461,44 @@ func (c click) taken(ctx context.Context, t *turn.Turn, w *turn.Waiting) activit
 }
 
 // late says what became of what nobody waits for any more.
-func (c click) late(t *turn.Turn, conversation *state.Scope) (said string, known bool) {
-	list := state.Of[approvals](conversation).Decided
-	if at := slices.IndexFunc(list, func(d decided) bool { return d.ID == c.ID }); at >= 0 {
-		return list[at].Said, true
+func (c *click) late(t *turn.Turn, conversation *state.Scope) (said string, known bool) {
+	if d := c.decided(conversation); d.ID != "" {
+		return d.Said, true
 	}
 	if c.Answers {
 		return t.Translate("I'm no longer waiting for this answer."), false
 	}
 	return t.Translate("I'm no longer waiting for this decision. Nothing was done."), false
+}
+
+func (c *click) decided(conversation *state.Scope) (d decided) {
+	for _, d := range state.Peek[approvals](conversation).Decided {
+		if d.ID == c.ID {
+			return d
+		}
+	}
+	return d
+}
+
+func (c *click) endLate(ctx context.Context, t *turn.Turn, conversation *state.Scope, said string) {
+	c.end(ctx, t, c.decided(conversation).Cards, closing(said))
+}
+
+// end ends the card of a click that is too late, if it is one that nobody knows of: a process died before it saved its id.
+// known are those in the conversation of the turn.
+func (c *click) end(ctx context.Context, t *turn.Turn, known []string, card activity.Card) {
+	if !slices.Contains(c.cards, c.card) && !(c.here && slices.Contains(known, c.card)) {
+		m := replacing(t, "", card)
+		if c.Answers {
+			m = forPerson(t, card)
+		}
+		turn.Redraw(ctx, t, c.card, m)
+	}
+}
+
+// closing is a card without buttons that says one thing.
+func closing(said string) activity.Card {
+	return activity.Card{Fallback: said, Body: []any{heading(said)}, Version: cardVersion}
 }
 
 // view is how a person sees what is asked. All but Asker and Program is required.
@@ -491,17 +543,18 @@ type click struct {
 	here     bool                       // the turn waits in the same one
 	inputs   map[string]json.RawMessage // of the card
 	by       activity.Account
-	activity string // its id
-	card     string // id of the message with the button; "" in words
-	version  string // of the call, in words, see [approval.version]
-	change   string // the entity that is changed, in words
+	activity string   // its id
+	card     string   // id of the message with the button; "" in words
+	cards    []string // ids of those that are known in the conversation of the click, if that is another one or asked again
+	version  string   // of the call, in words, see [approval.version]
+	change   string   // the entity that is changed, in words
 }
 
 // read reads a click of the activity's person. In words it is /approve or /reject with the id of an
 // approval, as text. ok is false for everything else, such as a refresh: its client says what
 // somebody sees, not what they decide.
-func read(a *activity.Activity, text string) (c click, ok bool) {
-	c = click{by: a.From, activity: a.ID, in: conversationOf(a), here: true}
+func read(a *activity.Activity, text string) (c *click, ok bool) {
+	c = &click{by: a.From, activity: a.ID, in: conversationOf(a), here: true}
 	var raw []byte
 	verb := &c.said.Verb // Action.Submit has it nowhere else
 	switch {

@@ -50,6 +50,8 @@ type sent struct {
 	At   time.Time `json:"at,omitzero"`
 	Rule string    `json:"rule,omitempty"` // why they are asked
 
+	Clicked []string `json:"clicked,omitempty"` // ids of cards there, which nobody may know there
+
 	For     *delegation `json:"for,omitempty"`    // by which To decides for an approver; nil: To is one
 	Instead bool        `json:"instead,omitzero"` // that approver cannot be asked
 }
@@ -63,14 +65,30 @@ type asked struct {
 	Over  bool     `json:"over,omitzero"`   // it is decided, and its cards are closed
 }
 
-// add remembers a question. If there is no more room, the oldest that is over goes first.
-func (list *approvals) add(one asked) {
+// add remembers a question. If there is no more room, the oldest that is over goes first, else the oldest, whose cards end.
+func (list *approvals) add(ctx context.Context, t *turn.Turn, one asked) {
 	list.Elsewhere = append(list.Elsewhere, one)
 	if len(list.Elsewhere) > maxElsewhere {
 		at := max(0, slices.IndexFunc(list.Elsewhere, func(known asked) bool { return known.Over }))
+		gone := list.Elsewhere[at]
 		list.Elsewhere = slices.Delete(list.Elsewhere, at, at+1)
+		if !gone.Over {
+			leadToInbox(ctx, t, gone.cards()...)
+		}
 	}
 }
+
+// cards are the ids of the messages that ask.
+func (one asked) cards() []string { return append([]string{one.Card}, one.Again...) }
+
+// leadToInbox takes the buttons from cards that nobody will know of from now on.
+func leadToInbox(ctx context.Context, t *turn.Turn, cards ...string) {
+	for _, id := range cards {
+		turn.Redraw(ctx, t, id, replacing(t, "", closing(t.Translate(inInbox, "**/approvals**"))))
+	}
+}
+
+const inInbox texts.Text = "Approvals are waiting for you. Say %s to see them."
 
 // visit is the record that asks elsewhere, or says there how it ended.
 type visit struct {
@@ -134,7 +152,7 @@ func (a *approval) fault(ctx context.Context, people []string, quorum int, err e
 
 // judge asks the policy again: who may decide, and how many of them it takes, may have changed. If that cannot be found
 // out, nothing changes, and refusal says so.
-func (a *approval) judge(ctx context.Context, t *turn.Turn, w *turn.Waiting, c click) (refusal string) {
+func (a *approval) judge(ctx context.Context, t *turn.Turn, w *turn.Waiting, c *click) (refusal string) {
 	takesBack := c.said.Verb == verbReject && c.by.ID == w.Asked.From.ID
 	if a.Decision != nil || takesBack || c.said.Verb == verbSend {
 		return ""
@@ -527,15 +545,19 @@ func (a *approval) send(ctx context.Context, t *turn.Turn, of *activity.Activity
 	if err != nil {
 		return err
 	}
-	_, err = turn.SubmitTo(ctx, t, actions.Recipient{Conversation: s.Conversation}, featureName, key, func(h turn.Holder) {
-		copied.elsewhere()
-		copied.For = s.For
+	copied.elsewhere()
+	copied.For, copied.Clicked = s.For, s.Clicked
+	fill := func(h turn.Holder) {
 		*visits.Of(h) = visit{
 			Approval: copied, In: of.Conversation.ID, Asker: asker, Program: requests.Program(t), Locale: of.Locale,
 			Over: what == over, Remind: strings.HasPrefix(what, reminder),
 			Place: of.Conversation.Name, Kind: of.Conversation.ConversationType, Private: of.Targeted(), To: s.Name,
 		}
-	})
+	}
+	_, err = turn.SubmitTo(ctx, t, actions.Recipient{Conversation: s.Conversation}, featureName, key, fill)
+	if errors.Is(err, actions.ErrUnknownRecipient) && !isChat(s.To) { // they had the bot forget their chat
+		_, err = turn.SubmitTo(ctx, t, actions.Recipient{User: s.To}, featureName, key, fill)
+	}
 	return err
 }
 
@@ -552,7 +574,7 @@ func (a *approval) copied() (approval, error) {
 
 // elsewhere takes away what is only for the conversation of the turn.
 func (a *approval) elsewhere() {
-	a.Approvers, a.Deciders, a.Sent, a.Clicked, a.Alone, a.Missed = nil, nil, nil, nil, false, false
+	a.Approvers, a.Deciders, a.Sent, a.Alone, a.Missed = nil, nil, nil, false, false
 }
 
 // close says in all chats elsewhere how it ended.
@@ -659,8 +681,6 @@ func (f *asking) visit(ctx context.Context, t *turn.Turn) error {
 	list := state.Of[approvals](t.Conversation)
 	at := slices.IndexFunc(list.Elsewhere, func(one asked) bool { return one.ID == a.ID })
 	switch {
-	case r.Over && at < 0:
-		return nil
 	case r.Remind && (at < 0 || time.Now().After(a.Expires)):
 		return nil
 	case r.Remind:
@@ -670,17 +690,21 @@ func (f *asking) visit(ctx context.Context, t *turn.Turn) error {
 		}
 		return t.Send(ctx, t.Message(said))
 	case r.Over:
-		list.Elsewhere[at].Over = true
+		cards := a.Clicked
+		if at >= 0 {
+			list.Elsewhere[at].Over = true
+			cards = append(list.Elsewhere[at].cards(), cards...)
+		}
 		if !t.ShowsCards() { // words have no buttons
 			return nil
 		}
-		return t.Send(ctx, list.Elsewhere[at].updates(t, a.Closed(v))...)
+		return t.Send(ctx, updates(t, cards, a.Closed(v))...)
 	case at >= 0 && a.Changed != nil && t.ShowsCards() && time.Now().Before(a.Expires):
 		r.Redrawn = true
 		said := t.Message(t.Translate("What you are asked to approve was changed. Please look at it again."))
-		return t.Send(ctx, append(list.Elsewhere[at].updates(t, a.Card(v, r.In)), said)...)
+		return t.Send(ctx, append(updates(t, list.Elsewhere[at].cards(), a.Card(v, r.In)), said)...)
 	case at < 0:
-		list.add(asked{ID: a.ID, In: r.In})
+		list.add(ctx, t, asked{ID: a.ID, In: r.In})
 	}
 	if time.Now().After(a.Expires) {
 		return nil
@@ -711,18 +735,28 @@ func placeOf(t *turn.Turn, name, kind string) string {
 	return ""
 }
 
-// updates are messages that replace the cards of a question.
-func (one asked) updates(t *turn.Turn, card activity.Card) (all []*activity.Activity) {
-	for _, id := range append([]string{one.Card}, one.Again...) {
-		if id == "" {
-			continue
-		}
-		m := t.Message("")
-		m.Type, m.ID = activity.MessageUpdate, id
-		m.Attachments = []activity.Attachment{card.Attachment()}
-		all = append(all, m)
+// updates are messages that replace those cards.
+func updates(t *turn.Turn, ids []string, card activity.Card) (all []*activity.Activity) {
+	for _, id := range once(ids) {
+		all = append(all, replacing(t, id, card))
 	}
 	return all
+}
+
+// once is each of the ids once.
+func once(ids []string) []string {
+	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
+	return slices.DeleteFunc(ids, func(id string) bool { return id == "" })
+}
+
+// replacing is a message with a card in place of the message with that id.
+func replacing(t *turn.Turn, id string, card activity.Card) *activity.Activity {
+	m := toAsker(t, "")
+	if id != "" {
+		m.Type, m.ID = activity.MessageUpdate, id
+	}
+	m.Attachments = []activity.Attachment{card.Attachment()}
+	return m
 }
 
 // maxListed limits the approvals that are listed at a time.
@@ -795,7 +829,7 @@ func Inbox(ctx context.Context, t *turn.Turn) error {
 }
 
 // shown notes the cards that a visit or [Inbox] has sent, at the end of its turn.
-func shown(_ context.Context, t *turn.Turn) error {
+func shown(ctx context.Context, t *turn.Turn) error {
 	r := visits.Peek(t)
 	if r.Over || r.Remind || r.Redrawn || r.Approval.ID == "" && len(r.Again) == 0 {
 		return nil
@@ -811,28 +845,33 @@ func shown(_ context.Context, t *turn.Turn) error {
 			continue
 		}
 		if at < 0 {
-			list.add(one)
+			list.add(ctx, t, one)
 			at = len(list.Elsewhere) - 1
 		}
 		known := &list.Elsewhere[at]
 		switch {
 		case len(r.Again) == 0:
 			known.Card = cmp.Or(known.Card, card)
-		case !slices.Contains(known.Again, card):
-			known.Again = newest(append(known.Again, card), maxAgain)
+		default:
+			if len(known.Again) == maxAgain && !slices.Contains(known.Again, card) {
+				leadToInbox(ctx, t, known.Again[0])
+			}
+			known.Again = with(known.Again, card)
 		}
 	}
 	return nil
 }
 
 // elsewhere is where the turn waits that a click is about. "": here.
-func (c click) elsewhere(here *state.Scope) string {
+func (c *click) elsewhere(here *state.Scope) string {
+	in := c.said.In
 	for _, one := range state.Peek[approvals](here).Elsewhere {
 		if one.ID == c.ID {
-			return one.In
+			in, c.cards = one.In, one.cards()
 		}
 	}
-	return c.said.In
+	c.here = in == ""
+	return in
 }
 
 // goOn waits on, after a vote that does not decide or, if there is none, because it is time to ask further people. Why
@@ -993,15 +1032,15 @@ func (a *approval) giveUp(ctx context.Context, t *turn.Turn) (turn.Next, error) 
 		return turn.Next{}, err
 	}
 	v := a.of.viewOf(t)
-	remember(t, a.ID, a.Late(v))
+	remember(t, a.ID, a.Late(v), a.cards())
 	a.redraw(ctx, t, a.Closed(v))
 	return turn.Without(t, a, a.Action, "nobody who may approve it can be asked, so it did not run", func(string) []*activity.Activity {
-		return []*activity.Activity{a.toAsker(t, t.Translate(unreachable)+turn.BeforeThat(t))}
+		return []*activity.Activity{toAsker(t, t.Translate(unreachable)+turn.BeforeThat(t))}
 	})
 }
 
 // toAsker is a message to who asked.
-func (a *approval) toAsker(t *turn.Turn, said string) *activity.Activity {
+func toAsker(t *turn.Turn, said string) *activity.Activity {
 	m := t.Message(said)
 	if person := turn.PrivateTo(t); person != "" {
 		m.Target(person)
@@ -1014,7 +1053,7 @@ func (a *approval) waitOn(t *turn.Turn, said string) (turn.Next, error) {
 	if said == "" {
 		return turn.WaitOn(t, a)
 	}
-	return turn.WaitOn(t, a, a.toAsker(t, said))
+	return turn.WaitOn(t, a, toAsker(t, said))
 }
 
 const unreachable texts.Text = "I can't reach enough people who may approve this, so I didn't do it."

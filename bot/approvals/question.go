@@ -56,14 +56,7 @@ func (q *question) Failed(*turn.Turn) string {
 // Shown notes the card.
 func (q *question) Shown(message string) {
 	q.CardID = cmp.Or(q.CardID, message)
-	q.clicked(message)
-}
-
-// clicked notes that a message asks, too.
-func (q *question) clicked(card string) {
-	if card != "" && card != q.CardID && !slices.Contains(q.Clicked, card) {
-		q.Clicked = newest(append(q.Clicked, card), maxAgain)
-	}
+	q.Clicked = with(q.Clicked, message)
 }
 
 // Answered reports whether there is a reply.
@@ -83,9 +76,8 @@ func (q *question) Data(t *turn.Turn) map[string]any {
 func (q *question) Ask(ctx context.Context, t *turn.Turn, id string) (*activity.Activity, error) {
 	v := q.of.viewOf(t)
 	q.ID, q.Expires = id, time.Now().Add(cmp.Or(q.Form.Within, answerWithin)).UTC().Truncate(time.Second)
-	m := turn.ForPerson(t, "")
-	m.Summary, m.TextFormat = q.Heading(v), ""
-	m.Attachments = []activity.Attachment{q.Card(v).Attachment()}
+	m := forPerson(t, q.Card(v))
+	m.Summary = q.Heading(v)
 	if err := message(ctx, t, q.Kind(), m); err != nil {
 		return nil, err
 	}
@@ -99,22 +91,26 @@ func (q *question) Resume(ctx context.Context, t *turn.Turn) (turn.Next, error) 
 		q.Given = &turn.Given{Declined: true, Unanswered: true}
 	}
 	v := q.of.viewOf(t)
-	remember(t, q.ID, q.Late(v))
-	come := turn.Answered(t, q, &q.Question)
 	cards := append([]string{q.CardID}, q.Clicked...)
-	slices.Sort(cards)
-	for _, id := range slices.Compact(cards) {
-		m := turn.ForPerson(t, "")
-		m.TextFormat = ""
-		m.Attachments = []activity.Attachment{q.Closed(v).Attachment()}
-		turn.Redraw(ctx, t, id, m)
+	remember(t, q.ID, q.Late(v), cards)
+	come := turn.Answered(t, q, &q.Question)
+	for _, id := range once(cards) {
+		turn.Redraw(ctx, t, id, forPerson(t, q.Closed(v)))
 	}
 	return come, nil
 }
 
+// forPerson is a message with a card for who is asked.
+func forPerson(t *turn.Turn, card activity.Card) *activity.Activity {
+	m := turn.ForPerson(t, "")
+	m.TextFormat = ""
+	m.Attachments = []activity.Attachment{card.Attachment()}
+	return m
+}
+
 // Answer notes the answer of a click of the person who is asked. If the click does not count, nothing changes,
 // and refusal says why to them.
-func (q *question) Answer(v view, c click, now time.Time) (refusal string) {
+func (q *question) Answer(v view, c *click, now time.Time) (refusal string) {
 	if q.Given != nil {
 		return q.Late(v)
 	}
@@ -127,7 +123,7 @@ func (q *question) Answer(v view, c click, now time.Time) (refusal string) {
 			return refusal
 		}
 	}
-	q.clicked(c.card)
+	q.Clicked = with(q.Clicked, c.card)
 	q.Given = r
 	return ""
 }

@@ -175,12 +175,28 @@ func (p *Privacy) forgetIn(ctx context.Context, t *turn.Turn, place turn.Place, 
 	}
 	for _, scope := range scopes {
 		if place.Personal {
-			scope.Delete()
+			p.deleteAll(scope)
 		} else {
 			state.Of[prompts.History](scope).Forget(owner)
 		}
 	}
 	return nil
+}
+
+// deleteAll deletes a document, but for what waits there for others.
+func (p *Privacy) deleteAll(scope *state.Scope) {
+	var puts []func()
+	for _, f := range p.Features {
+		for _, v := range f.Values {
+			if v.Stays != nil {
+				puts = append(puts, v.Stays(scope))
+			}
+		}
+	}
+	scope.Delete()
+	for _, put := range puts {
+		put()
+	}
 }
 
 // shared names what the bot keeps in conversations that the person shares with others.

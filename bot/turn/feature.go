@@ -115,6 +115,8 @@ type Value struct {
 	Says texts.Text // what people call it
 	// Forget deletes what it has of a person in a conversation; "": all.
 	Forget func(conversation *state.Scope, person string)
+	// Stays returns what puts back what others need, after all of a conversation was deleted. nil: nothing does.
+	Stays func(conversation *state.Scope) (put func())
 	// Of is what it has of a person; nil: nothing.
 	Of func(conversation *state.Scope, person string) any
 }

@@ -156,6 +156,8 @@ type Reply struct {
 	Taken func(ctx context.Context, t *Turn, w *Waiting) activity.Card
 	// Late says what became of a pause that nobody waits for any more, from the state of the conversation.
 	Late func(t *Turn, conversation *state.Scope) (said string, known bool)
+	// End ends the card of a reply that is too late, if its id was lost.
+	End func(ctx context.Context, t *Turn, conversation *state.Scope, said string)
 }
 
 // Waiting is a turn that waits, as another turn finds it. A reply finds no For and no times.
@@ -651,6 +653,9 @@ func (r *Reply) past(ctx context.Context, t *Turn, queue state.Key, running bool
 		t.Count(CountDuplicates, "click")
 	} else if running {
 		return errNotYet
+	}
+	if r.End != nil {
+		r.End(ctx, t, scopes[0], said)
 	}
 	return Refuse("%s", said)
 }
