@@ -150,6 +150,44 @@ func TestApproverWhoBlockedTheBot(t *testing.T) {
 	})
 }
 
+// TestOnlyApproverBlockedTheBot: whom the policy asks next is asked at once, not when it would be time for that. Without
+// anybody else the plan ends.
+func TestOnlyApproverBlockedTheBot(t *testing.T) {
+	t.Parallel()
+	for _, later := range []string{"aad-Carla", ""} {
+		approval := actions.Approval{Approvers: []string{"aad-Ben"}}
+		if later != "" {
+			approval.Escalate = []actions.Escalation{{After: time.Hour, To: []string{later}}}
+		}
+		config, ordered := laptops(approval)
+		bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+			mia, carla := kit.Personal("Mia"), kit.Personal("Carla")
+			kit.Connector.Decides(func(s bottest.Sent) bottest.Answer {
+				if s.To == "a:Ben" {
+					return bottest.Answer{Status: http.StatusForbidden, Code: "MessageWritesBlocked"}
+				}
+				return bottest.Answer{}
+			})
+			kit.Model.Says(orderTwo)
+			began := time.Now()
+			mia.Say("order two laptops")
+			mia.ExpectCard("May I ask Ben").Press("Send")
+			if later == "" {
+				mia.Expect("I can't reach enough people who may approve this, so I didn't do it.")
+				expectOrdered(t, ordered, 0)
+				return
+			}
+			mia.Expect("I can't reach Ben, who may approve this: Order. Nobody has decided yet, so I've also asked Carla.")
+			carla.ExpectCard("Approve").Press("Approve")
+			mia.Expect("They are on their way.")
+			if took := time.Since(began); took > time.Minute {
+				t.Errorf("it took %s", took)
+			}
+			expectOrdered(t, ordered, 2)
+		})
+	}
+}
+
 // TestWhereItWasAsked is on the cards of other conversations.
 func TestWhereItWasAsked(t *testing.T) {
 	t.Parallel()

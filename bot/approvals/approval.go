@@ -55,6 +55,8 @@ type approval struct {
 	Sent     []sent       `json:"sent,omitempty"`
 	Escalate []escalation `json:"escalate,omitempty"` // those to come
 	Further  int          `json:"further,omitzero"`   // how many of the policy's escalations have come
+	Lost     []string     `json:"lost,omitempty"`     // names of those who have blocked the bot, of whom who asked has not read
+	New      bool         `json:"new,omitzero"`       // the policy names others now, who are to be asked
 	Missed   bool         `json:"missed,omitzero"`    // somebody who may approve it cannot be reached
 	Here     []string     `json:"here,omitempty"`     // names of approvers in the conversation; "": not known
 	Beside   []string     `json:"beside,omitempty"`   // delegates in the conversation of approvers who are asked, too
@@ -284,7 +286,7 @@ func (a *approval) Ask(ctx context.Context, t *turn.Turn, id string) (*activity.
 
 // question is the message that asks. in is where the turn waits, if it is shown elsewhere.
 func (a *approval) question(t *turn.Turn, v view, in string) *activity.Activity {
-	v.Asked = names(t, a.Sent)
+	v.Asked = a.asked(t)
 	if !t.ShowsCards() {
 		return t.Message(a.Words(v))
 	}
@@ -303,7 +305,7 @@ func (a *approval) Resume(ctx context.Context, t *turn.Turn) (come turn.Next, er
 	if d == nil && a.Changed != nil && !a.Changed.Told {
 		return a.tellChanged(ctx, t)
 	}
-	if d == nil && (a.Told < len(a.Votes) || (a.escalates() || a.reminds()) && time.Now().Before(a.Expires)) {
+	if d == nil && (a.Told < len(a.Votes) || a.New || len(a.Lost) > 0 || (a.escalates() || a.reminds()) && time.Now().Before(a.Expires)) {
 		return a.goOn(ctx, t)
 	}
 	if err := a.close(ctx, t, t.Activity); err != nil {

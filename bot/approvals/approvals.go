@@ -404,16 +404,24 @@ func (c *click) take(ctx context.Context, t *turn.Turn, w *turn.Waiting) (ours b
 		}
 		v := p.of.viewOther(ctx, t, w)
 		c.here = conversationOf(w.Asked) == conversationOf(t.Activity)
-		if p.held() && p.Decision == nil && (c.by.ID == "" || c.by.ID != w.Asked.From.ID) { // nobody else has read it
+		reads := slices.ContainsFunc(p.Sent, func(s sent) bool { return !s.Held && baseOf(s.Conversation) == c.in })
+		if p.held() && p.Decision == nil && !reads && (c.by.ID == "" || c.by.ID != w.Asked.From.ID) { // nobody else has read it
 			return true, v.Say("You can't decide this. Nothing was done.")
 		}
+		before := p.deciders()
 		refusal = p.judge(ctx, t, w, c)
-		changes := false
+		changes, fresh := false, refusal == "" && p.namesOthers(before)
 		if refusal == "" {
 			changes, refusal = p.change(ctx, t, w, v, c)
 		}
 		if refusal == "" {
 			refusal = p.Decide(v, c, time.Now())
+		}
+		if fresh && !changes && p.Decision == nil && time.Now().Before(p.Expires) { // they are asked, whatever becomes of this click
+			p.New, c.refused, refusal = true, refusal, ""
+		}
+		if c.refused != "" {
+			return true, ""
 		}
 		if refusal == "" && changes {
 			p.note(t, w, "changed")
@@ -446,9 +454,18 @@ func (c *click) taken(ctx context.Context, t *turn.Turn, w *turn.Waiting) activi
 	log := zerolog.Ctx(ctx).Info()
 	if a, ok := w.Pause.(*approval); ok {
 		v := a.of.viewOther(ctx, t, w)
+		if c.refused != "" {
+			if err := t.TellAlone(ctx, c.refused); err != nil {
+				log.Err(err).Msg("nobody reads why a decision does not count")
+			}
+			if c.here {
+				return a.Card(v, "")
+			}
+			return closing(c.refused)
+		}
 		t.Count(Counted, strings.TrimSuffix(a.decision(), always))
 		if a.Agreed {
-			v.Asked = names(t, a.Sent)
+			v.Asked = a.asked(t)
 			return a.Card(v, "")
 		}
 		log.Str("approval", a.ID).Str("of_turn", w.Turn).Str("action", a.Action).
@@ -546,6 +563,7 @@ type click struct {
 	activity string   // its id
 	card     string   // id of the message with the button; "" in words
 	cards    []string // ids of those that are known in the conversation of the click, if that is another one or asked again
+	refused  string   // why it does not count, if the turn goes on all the same
 	version  string   // of the call, in words, see [approval.version]
 	change   string   // the entity that is changed, in words
 }

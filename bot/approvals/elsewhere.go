@@ -99,9 +99,7 @@ type visit struct {
 	Locale   string           `json:"locale,omitempty"` // theirs, for somebody whose language is not known
 	Place    string           `json:"place,omitempty"`  // the name of the conversation where it was asked; "": not known
 	Kind     string           `json:"kind,omitempty"`   // of that conversation
-	Private  bool             `json:"private,omitzero"` // only who asked reads there what it says
-	To       string           `json:"to,omitempty"`     // the name of who is asked
-	Lost     bool             `json:"lost,omitzero"`    // this only tells who asked that To got no card
+	Lost     string           `json:"gone,omitempty"`   // a conversation that got no card: this only tells the turn that waits
 	Over     bool             `json:"over,omitzero"`
 	Remind   bool             `json:"remind,omitzero"`
 	Redrawn  bool             `json:"redrawn,omitzero"` // its cards were replaced, for a call that was changed
@@ -191,6 +189,14 @@ func (a *approval) consult(ctx context.Context, t *turn.Turn, w *turn.Waiting, c
 		return t.Translate(whoMayDecide)
 	}
 	return ""
+}
+
+// namesOthers reports whether the policy names others than before, besides those who are asked later.
+func (a *approval) namesOthers(before []string) bool {
+	return !a.held() && slices.ContainsFunc(a.unasked(), func(id string) bool {
+		later := slices.ContainsFunc(a.Escalate, func(e escalation) bool { return slices.Contains(e.To, id) })
+		return !later && !slices.Contains(before, id)
+	})
 }
 
 const whoMayDecide texts.Text = "I can't find out who may approve this, so nothing was done. Please try again later."
@@ -460,21 +466,10 @@ func (a *approval) unreachable(ctx context.Context, t *turn.Turn, id string, err
 func (a *approval) ask(ctx context.Context, t *turn.Turn, from int) (enough bool, err error) {
 	all := a.Sent
 	a.Sent = slices.Clone(all[:from])
-	chats, people := false, len(a.Here)
-	count := func(s sent) {
-		if s.For != nil || slices.ContainsFunc(a.deciders(), func(id string) bool { return strings.EqualFold(id, s.To) }) {
-			chats = chats || isChat(s.To)
-			people += s.people()
-		}
-	}
-	for _, s := range all[:from] {
-		count(s)
-	}
 	for _, s := range all[from:] {
 		s.Held = false
 		if a.Changed != nil && isOf(s.To, a.Changed.By) { // they know
 			a.Sent = append(a.Sent, s)
-			count(s)
 			continue
 		}
 		err := a.send(ctx, t, t.Activity, s, "")
@@ -485,10 +480,24 @@ func (a *approval) ask(ctx context.Context, t *turn.Turn, from int) (enough bool
 			}
 			continue
 		}
-		count(s)
 		a.Sent = append(a.Sent, s)
 	}
-	return chats || a.asksLater() || people >= max(a.Quorum, 1), nil
+	return a.asksLater() || a.asksEnough(), nil
+}
+
+// asksEnough reports whether as many as have to approve are asked.
+func (a *approval) asksEnough() bool {
+	people := len(a.Here)
+	for _, s := range a.Sent {
+		if s.For == nil && !slices.ContainsFunc(a.deciders(), func(id string) bool { return strings.EqualFold(id, s.To) }) {
+			continue
+		}
+		if isChat(s.To) {
+			return true
+		}
+		people += s.people()
+	}
+	return people >= max(a.Quorum, 1)
 }
 
 // isChat reports whether the id is that of a chat or channel.
@@ -551,7 +560,7 @@ func (a *approval) send(ctx context.Context, t *turn.Turn, of *activity.Activity
 		*visits.Of(h) = visit{
 			Approval: copied, In: of.Conversation.ID, Asker: asker, Program: requests.Program(t), Locale: of.Locale,
 			Over: what == over, Remind: strings.HasPrefix(what, reminder),
-			Place: of.Conversation.Name, Kind: of.Conversation.ConversationType, Private: of.Targeted(), To: s.Name,
+			Place: of.Conversation.Name, Kind: of.Conversation.ConversationType,
 		}
 	}
 	_, err = turn.SubmitTo(ctx, t, actions.Recipient{Conversation: s.Conversation}, featureName, key, fill)
@@ -635,6 +644,14 @@ func plain(name string) string {
 	return name
 }
 
+// asked are those who were asked elsewhere or, if who asked is to agree to that first, are to be, in words.
+func (a *approval) asked(t *turn.Turn) string {
+	if !a.held() {
+		return names(t, a.Sent)
+	}
+	return names(t, slices.DeleteFunc(slices.Clone(a.Sent), func(s sent) bool { return !s.Held }))
+}
+
 // names are those who were asked elsewhere, in words.
 func names(t *turn.Turn, all []sent) string {
 	var list []string
@@ -669,12 +686,8 @@ func (f *asking) visit(ctx context.Context, t *turn.Turn) error {
 	if r.Begun != nil {
 		return r.Begun.tell(ctx, t)
 	}
-	if r.Lost {
-		m := t.Message(t.Translate("I can't reach %s, who may approve this: %s.", cmp.Or(plain(r.To), t.Translate("an approver")), turn.Title(t, r.Approval.Action)))
-		if r.Private {
-			m.Target(r.Asker.ID)
-		}
-		return t.Send(ctx, m)
+	if r.Lost != "" {
+		return f.lose(ctx, t, *r)
 	}
 	a, v := &r.Approval, f.viewOf(t)
 	a.of, v.Asker, v.Program, v.Place = f, r.Asker, programOf(t, r.Program, r.Asker), placeOf(t, r.Place, r.Kind)
@@ -717,9 +730,20 @@ func (f *asking) visit(ctx context.Context, t *turn.Turn) error {
 	}
 	key := strings.Join([]string{a.ID, "lost", t.Activity.Conversation.ID}, "\n") // they have blocked the bot
 	_, failed := turn.SubmitTo(ctx, t, actions.Recipient{Conversation: r.In}, featureName, key, func(h turn.Holder) {
-		*visits.Of(h) = visit{Approval: approval{Action: a.Action}, Asker: r.Asker, Private: r.Private, To: r.To, Lost: true}
+		*visits.Of(h) = visit{Approval: approval{ID: a.ID}, Lost: t.Activity.Conversation.ID}
 	})
 	return errors.Join(err, failed)
+}
+
+// lose has the approval of a visit go on without who has blocked the bot.
+func (f *asking) lose(ctx context.Context, t *turn.Turn, r visit) error {
+	waiting, err := turn.Here(t).Waits(ctx, "")
+	for _, w := range waiting {
+		if a, ok := w.Pause.(*approval); ok && a.ID == r.Approval.ID && err == nil {
+			_, _, err = turn.Wake(ctx, t, w, false, func(p turn.Pause) { p.(*approval).lose(r.Lost) })
+		}
+	}
+	return err
 }
 
 // placeOf says where something was asked, for who reads it elsewhere.
@@ -877,11 +901,20 @@ func (c *click) elsewhere(here *state.Scope) string {
 // goOn waits on, after a vote that does not decide or, if there is none, because it is time to ask further people. Why
 // the wait ended says that: the clocks of processes and of Redis differ.
 func (a *approval) goOn(ctx context.Context, t *turn.Turn) (turn.Next, error) {
+	var said []string
 	if a.Told < len(a.Votes) {
 		a.Told = len(a.Votes)
-		return a.waitOn(t, t.Translate("%s approved this. It needs %s approvals.", a.Votes[a.Told-1].who(a.of.viewOf(t), plain), count(a.Quorum)))
+		said = append(said, t.Translate("%s approved this. It needs %s approvals.", a.Votes[a.Told-1].who(a.of.viewOf(t), plain), count(a.Quorum)))
 	}
-	if a.reminds() {
+	lost, policy := a.Lost, a.New
+	a.Lost, a.New = nil, false
+	for _, name := range lost {
+		said = append(said, t.Translate("I can't reach %s, who may approve this: %s.", cmp.Or(plain(name), t.Translate("an approver")), turn.Title(t, a.Action)))
+	}
+	switch {
+	case len(said) > 0 && !policy && (len(lost) == 0 || a.asksEnough()):
+		return a.waitOn(t, strings.Join(said, " "))
+	case len(said) == 0 && !policy && a.reminds():
 		return a.remind(ctx, t)
 	}
 	asked, here := len(a.Sent), len(a.Here)+len(a.Beside)
@@ -889,7 +922,13 @@ func (a *approval) goOn(ctx context.Context, t *turn.Turn) (turn.Next, error) {
 	missed := a.Missed
 	a.Missed = false
 	var further []string
-	for len(a.Sent) == asked && len(a.Here)+len(a.Beside) == here && len(a.Escalate) > 0 {
+	if policy {
+		a.Here, further = nil, a.unasked()
+		if _, err := a.reach(ctx, t, further); err != nil {
+			return turn.Next{}, err
+		}
+	}
+	for len(a.Escalate) > 0 && !policy && (len(lost) > 0 && !a.asksEnough() || len(lost) == 0 && len(a.Sent) == asked && len(a.Here)+len(a.Beside) == here) {
 		more, err := a.reachFurther(ctx, t)
 		if err != nil {
 			return turn.Next{}, err
@@ -898,35 +937,62 @@ func (a *approval) goOn(ctx context.Context, t *turn.Turn) (turn.Next, error) {
 	}
 	missedNow := a.Missed
 	a.Missed = missedNow || missed
+	a.Alone = len(a.Here)+len(a.Beside) == 0
 	v := a.of.viewOf(t)
-	if asked == 0 && a.held() { // nobody else was to read it so far
-		v.Asked = names(t, a.Sent)
+	if (asked == 0 || policy) && len(lost) == 0 && a.held() { // nobody else was to read it so far
+		v.Asked = a.asked(t)
 		a.redraw(ctx, t, a.Card(v, ""))
-		return a.waitOn(t, a.head(v)+a.choices(v, "**"))
+		return a.waitOn(t, strings.Join(append(said, a.head(v)+a.choices(v, "**")), " "))
 	}
 	if _, err := a.ask(ctx, t, asked); err != nil {
 		return turn.Next{}, err
 	}
-	a.noteAsked(t, "escalated", further, asked)
-	t.Count(Counted, "escalated")
-	var said []string
+	if len(lost) > 0 && !a.asksEnough() {
+		return a.giveUp(ctx, t)
+	}
+	if policy {
+		a.noteAsked(t, "asked", further, asked)
+	} else {
+		a.noteAsked(t, "escalated", further, asked)
+		t.Count(Counted, "escalated")
+	}
 	asks, decide := texts.Text("Nobody has decided yet, so I've also asked %s."), texts.Text("Nobody has decided yet, so others here may decide now, too.")
-	if len(a.Votes) > 0 {
+	switch {
+	case policy:
+		asks = "I've asked %s."
+	case len(a.Votes) > 0:
 		asks, decide = "It needs more approvals, so I've also asked %s.", "It needs more approvals, so others here may decide now, too."
 	}
 	if len(a.Sent) > asked {
 		said = append(said, t.Translate(asks, names(t, a.Sent[asked:])))
 	}
 	if len(a.Here)+len(a.Beside) > here {
-		a.Alone = false
 		said = append(said, t.Translate(decide))
 	}
 	if missedNow {
 		said = append(said, t.Translate(missedSome))
 	}
-	v.Asked = names(t, a.Sent)
+	v.Asked = a.asked(t)
 	a.redraw(ctx, t, a.Card(v, ""))
 	return a.waitOn(t, strings.Join(said, " "))
+}
+
+// unasked are those who may decide and were not asked elsewhere.
+func (a *approval) unasked() []string {
+	return slices.DeleteFunc(slices.Clone(a.deciders()), func(id string) bool {
+		return id == nobody || slices.ContainsFunc(a.Sent, func(s sent) bool { return strings.EqualFold(s.To, id) })
+	})
+}
+
+// lose has the approval go on without those in that conversation, who have blocked the bot.
+func (a *approval) lose(conversation string) {
+	a.Sent = slices.DeleteFunc(a.Sent, func(s sent) bool {
+		gone := s.Conversation == conversation
+		if gone {
+			a.Lost, a.Missed = append(a.Lost, s.Name), true
+		}
+		return gone
+	})
 }
 
 // reachFurther finds where those read whom the next escalation names, and lets them decide.
@@ -972,11 +1038,8 @@ func (a *approval) remind(ctx context.Context, t *turn.Turn) (turn.Next, error) 
 // tellChanged tells who asked, and those who are to approve it now, what one of these has changed.
 func (a *approval) tellChanged(ctx context.Context, t *turn.Turn) (turn.Next, error) {
 	if !isPrivate(t) { // else nobody reads it to whom who asked has not agreed
-		known := func(id string) bool {
-			return id == nobody || slices.ContainsFunc(a.Sent, func(s sent) bool { return strings.EqualFold(s.To, id) })
-		}
 		a.Here = nil
-		if _, err := a.reach(ctx, t, slices.DeleteFunc(slices.Clone(a.deciders()), known)); err != nil {
+		if _, err := a.reach(ctx, t, a.unasked()); err != nil {
 			return turn.Next{}, err
 		}
 		a.Alone = len(a.Here)+len(a.Beside) == 0 && len(a.deciders()) > 0
@@ -990,7 +1053,7 @@ func (a *approval) tellChanged(ctx context.Context, t *turn.Turn) (turn.Next, er
 	}
 	a.Changed.Told, a.Told = true, len(a.Votes)
 	v := a.of.viewOf(t)
-	v.Asked = names(t, a.Sent)
+	v.Asked = a.asked(t)
 	a.redraw(ctx, t, a.Card(v, ""))
 	said := a.saysChange(v)
 	if a.asksAgain() {
@@ -1018,7 +1081,7 @@ func (a *approval) askHeld(ctx context.Context, t *turn.Turn) (turn.Next, error)
 		return a.giveUp(ctx, t)
 	}
 	v := a.of.viewOf(t)
-	v.Asked = names(t, a.Sent)
+	v.Asked = a.asked(t)
 	a.redraw(ctx, t, a.Card(v, ""))
 	if t.ShowsCards() {
 		return a.waitOn(t, "")
