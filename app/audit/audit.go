@@ -55,7 +55,8 @@ func (s *moreRecent) UnmarshalText(text []byte) (err error) {
 }
 
 func (list) Help() string {
-	return "Oldest first. An approval was asked, changed, approved, approved-always, rejected, withdrawn (by who asked), expired or failed (nobody could be asked). " +
+	return "Oldest first. An approval was asked, changed, approved, approved-always, rejected, " +
+		"withdrawn (by who asked), expired or failed (nobody could be asked). " +
 		"A call was ok, unchanged (it found nothing to act on), failed or unknown (it was cut off). " +
 		"A delegation was begun, ended or decided (an approver's delegate decided in their place). " +
 		"Of moderation there is what was flagged, with its categories as ACTION. " +
@@ -105,7 +106,7 @@ func (c list) Run(ctx context.Context, p *app.Program) error {
 }
 
 type verify struct {
-	Since moreRecent `placeholder:"TIME" help:"only entries since a time such as 2026-01-31, or of the last, such as 24h; of files: those before may be missing"`
+	Since moreRecent `placeholder:"TIME" help:"as of audit: only entries since then; of files: those before may be missing"`
 	Files []string   `arg:"" optional:"" placeholder:"FILE" help:"files that bot audit --json wrote, oldest first: verify these, as one audit"`
 }
 
@@ -135,8 +136,8 @@ func (c verify) Run(ctx context.Context, p *app.Program) error {
 		return cli.SilentError{Code: cli.ExitFailed}
 	}
 	if chain.Cut > 0 && c.Since.IsZero() {
-		fmt.Fprintf(p.Out(), "At the beginning, entries are missing that were there when the newest one was written: %d.\n%s verified after that.\n",
-			chain.Cut, turnview.Count(chain.Entries, "audit line"))
+		fmt.Fprintf(p.Out(), "At the beginning, entries are missing that were there when the newest one was written: %d.\n"+
+			"%s verified after that.\n", chain.Cut, turnview.Count(chain.Entries, "audit line"))
 		return cli.SilentError{Code: cli.ExitFailed}
 	}
 	if chain.Loose > 0 {

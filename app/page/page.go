@@ -388,7 +388,8 @@ func (p *server) turnRoutes(mux *http.ServeMux) {
 
 // noTurn answers a request for a turn that is not there.
 func (p *server) noTurn(w http.ResponseWriter, id string) {
-	p.fail(w, http.StatusNotFound, "There is no turn "+id+" here. The page keeps the last ones"+either(p.cfg.Keep == "", ", for as long as the bot runs.", "."))
+	howLong := either(p.cfg.Keep == "", ", for as long as the bot runs.", ".")
+	p.fail(w, http.StatusNotFound, "There is no turn "+id+" here. The page keeps the last ones"+howLong)
 }
 
 // isParked reports whether a turn that the page has not seen is a dead letter.
@@ -425,7 +426,10 @@ func (p *server) turnListView(r *http.Request) turnListView {
 	return turnListView{
 		Turns: p.filtered(r), Ticked: q["ticked"], TooFast: p.turns.TooFast(), Query: q.Get("q"), Outcome: q.Get("outcome"),
 		Open: q.Get("turn"), All: q.Get("turns") == "all", Have: strings.Fields(q.Get("have")),
-		Outcomes: []string{turnlog.Running, turnlog.OK, "unchanged", "refused", "not approved", turnlog.Failed, turnlog.Parked, turnlog.Waiting, turnlog.Joined, turnlog.Ignored, turnlog.Duplicate},
+		Outcomes: []string{
+			turnlog.Running, turnlog.OK, "unchanged", "refused", "not approved", turnlog.Failed,
+			turnlog.Parked, turnlog.Waiting, turnlog.Joined, turnlog.Ignored, turnlog.Duplicate,
+		},
 	}
 }
 

@@ -6,22 +6,39 @@
 -- something is due there, at most an hour}.
 local time = redis.call('TIME')
 local at = time[1] * 1000 + math.floor(time[2] / 1000)
-local swept = {}
-for p = 1, #KEYS / 3 do
-  local leases, depth, timers = KEYS[3 * p - 2], KEYS[3 * p - 1], KEYS[3 * p]
-  local rest = 3600000
-  local function due(set, till)
-    local first = redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')
-    if not first[2] then
-      return {}
-    end
-    rest = math.max(0, math.min(rest, first[2] - at))
-    if tonumber(first[2]) > till then
-      return {}
-    end
-    return redis.call('ZRANGEBYSCORE', set, '-inf', till, 'LIMIT', 0, ARGV[1])
+local rest
+local function due(set, till)
+  local first = redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')
+  if not first[2] then
+    return {}
   end
-  local queues, records = due(leases, at + ARGV[2]), due(timers, at)
-  swept[p] = {tonumber(redis.call('GET', depth) or 0), queues, records, math.ceil(rest)}
+  rest = math.max(0, math.min(rest, first[2] - at))
+  if tonumber(first[2]) > till then
+    return {}
+  end
+  return redis.call('ZRANGEBYSCORE', set, '-inf', till, 'LIMIT', 0, ARGV[1])
+end
+local partitions, depths = #KEYS / 3, {}
+for p = 1, partitions do
+  depths[p] = KEYS[3 * p - 1]
+end
+local records = redis.call('MGET', unpack(depths))
+local swept = {}
+local together = 8 -- most partitions are empty: one look for several tells
+for first = 1, partitions, together do
+  local last, sets = math.min(first + together - 1, partitions), {}
+  for p = first, last do
+    sets[#sets + 1] = KEYS[3 * p - 2]
+    sets[#sets + 1] = KEYS[3 * p]
+  end
+  local some = redis.call('EXISTS', unpack(sets)) > 0
+  for p = first, last do
+    rest = 3600000
+    local queues, timers = {}, {}
+    if some then
+      queues, timers = due(KEYS[3 * p - 2], at + ARGV[2]), due(KEYS[3 * p], at)
+    end
+    swept[p] = {tonumber(records[p] or 0), queues, timers, math.ceil(rest)}
+  end
 end
 return swept

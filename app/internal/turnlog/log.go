@@ -322,7 +322,9 @@ type sending struct {
 }
 
 // see makes a request and records it.
-func (w watched) see(ctx context.Context, kind string, to activity.Reference, a *activity.Activity, send func(context.Context) (string, error)) (string, error) {
+func (w watched) see(
+	ctx context.Context, kind string, to activity.Reference, a *activity.Activity, send func(context.Context) (string, error),
+) (string, error) {
 	of := turnid.From(ctx).Turn
 	if !w.of.keeps(of) {
 		return send(ctx)
@@ -331,7 +333,8 @@ func (w watched) see(ctx context.Context, kind string, to activity.Reference, a 
 	began := time.Now()
 	room, _, _ := strings.Cut(to.Conversation.ID, ";messageid=")
 	id, err := send(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { tries.Add(1) }}))
-	s := sending{turn: of, kind: kind, err: err, sent: Sent{At: began, Room: room, ID: id, Tries: int(tries.Load()), TookNS: time.Since(began), Times: 1}}
+	sent := Sent{At: began, Room: room, ID: id, Tries: int(tries.Load()), TookNS: time.Since(began), Times: 1}
+	s := sending{turn: of, kind: kind, err: err, sent: sent}
 	if a != nil {
 		kept := *a
 		s.activity = &kept
