@@ -28,7 +28,6 @@ import (
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/app"
-	"github.com/planbot-go/planbot/app/full"
 	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/turn"
@@ -1200,11 +1199,11 @@ func plainNumbers(text string) string {
 
 // Eval measures how well the model in the environment's settings plans for the bot: it asks for a
 // plan for each case in the file, or with "" for each example of the actions, see [eval], and runs
-// nothing. It is bottest eval for a bot whose
-// code is at hand. It returns an error for wrong settings, a wrong file, or a model that cannot be
+// nothing. It is bottest eval for a bot whose code is at hand: pass the features that its program
+// passes to app.Main. It returns an error for wrong settings, a wrong file, or a model that cannot be
 // asked; in the last case with a report of the results so far.
-func Eval(ctx context.Context, b app.Bot, file string) (*eval.Report, error) {
-	s := app.Settings(b, full.Features()...)
+func Eval(ctx context.Context, b app.Bot, file string, features ...app.Feature) (*eval.Report, error) {
+	s := app.Settings(b, features...)
 	if err := s.Read(); err != nil {
 		return nil, fmt.Errorf("eval: these settings have to be changed:\n%w", err)
 	}
