@@ -19,6 +19,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/bot"
@@ -79,6 +81,7 @@ type crashes struct {
 	sent  []string // the texts that the channel took
 	steps []string // what the first process did
 	next  chan struct{}
+	log   logBuffer // of all processes
 
 	stopped atomic.Bool // a process took the stop
 }
@@ -263,7 +266,7 @@ func (c *crashes) begin() *mortal {
 	planned, err := planner.NewSequence(c.t.Context(), planner.Config{Model: model, Actions: acts, Prompts: library})
 	must(c.t, err)
 	door, _ := local(c.t)
-	cfg := bot.Config{Actions: acts, Planner: planned, Store: store, Channel: hasty(c.t, m), Authenticator: door}
+	cfg := bot.Config{Actions: acts, Planner: planned, Store: store, Channel: hasty(c.t, m), Authenticator: door, Log: zerolog.New(&c.log).Level(zerolog.InfoLevel).With().Timestamp().Logger()}
 	if !c.bare {
 		cfg.AuditKeep = time.Hour
 	}
@@ -277,6 +280,15 @@ func (c *crashes) begin() *mortal {
 	})
 	m.bot.Start()
 	return m
+}
+
+// audited are the entries of the audit.
+func (c *crashes) audited() (entries []audit.Entry) {
+	must(c.t, audit.Read(c.t.Context(), c.server, time.Time{}, func(e audit.Entry) error {
+		entries = append(entries, e)
+		return nil
+	}))
+	return entries
 }
 
 // fromMia is what Mia says in her chat.
@@ -333,25 +345,22 @@ func liveWith(t *testing.T, in world, deaths ...place) (sent []string, died int,
 				quiet = false
 			}
 		}
-		var entries []audit.Entry
-		must(t, audit.Read(t.Context(), server, time.Time{}, func(e audit.Entry) error {
-			entries = append(entries, e)
-			return nil
-		}))
+		entries := c.audited()
 		chain, err := audit.Verify(t.Context(), server, nil, time.Time{})
 		must(t, err)
 		kept, err := server.Load(t.Context(), state.BotKey(), state.UserKey("msteams", "28:bot", "29:mia"), state.ConversationKey("msteams", "28:bot", "a:mia"))
 		must(t, err)
 		c.mu.Lock()
-		defer c.mu.Unlock()
+		sent, died, steps = append(sent, c.sent...), c.died, c.steps
+		c.mu.Unlock()
 		for _, scope := range kept {
-			if n := state.Of[tally](scope).N; in.shares && n != 1 && c.died < 3 {
+			if n := state.Of[tally](scope).N; in.shares && n != 1 && died < 3 {
 				t.Errorf("with deaths %v: %s counts %d", deaths, scope.Key(), n)
 			}
 		}
-		sent, died, steps = append(sent, c.sent...), c.died, c.steps
 		if !in.bare && !in.stops && died < 3 && (len(entries) != 1 || entries[0].Action != "book" || entries[0].Outcome != "ok") {
-			t.Errorf("with deaths %v the audit is %+v", deaths, entries)
+			time.Sleep(10 * time.Minute) // tells what is late from what is lost
+			t.Errorf("with deaths %v the audit is %+v, ten minutes later %+v\n%s", deaths, entries, c.audited(), c.log.String())
 		}
 		if chain != (audit.Chain{Entries: len(entries), Written: len(entries)}) {
 			t.Errorf("with deaths %v the chain of %d entries is %+v", deaths, len(entries), chain)
