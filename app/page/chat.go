@@ -164,6 +164,14 @@ func (c *chat) nameOf(conversation string) string {
 	return ""
 }
 
+// nameOfPerson is the name of the person of the page with that id; "": there is none.
+func (c *chat) nameOfPerson(id string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p, _ := (&room{People: c.people}).person(id)
+	return p.Name
+}
+
 func (r *room) person(key string) (person, bool) {
 	i := slices.IndexFunc(r.People, func(p person) bool { return p.Key == key || p.ID == key || p.Directory == key })
 	if i < 0 {

@@ -405,7 +405,7 @@ func (p *server) isParked(ctx context.Context, id string) bool {
 func (p *server) filtered(r *http.Request) []turnlog.Head {
 	want, outcome := strings.ToLower(r.URL.Query().Get("q")), r.URL.Query().Get("outcome")
 	return slices.DeleteFunc(p.turns.Turns(), func(h turnlog.Head) bool {
-		about := append([]string{h.ID, h.Person, p.placeName(h), h.Text, outcomeOf(h), h.Error, h.Refused}, h.Actions...)
+		about := append([]string{h.ID, p.who(h), p.placeName(h), h.Text, outcomeOf(h), h.Error, h.Refused}, h.Actions...)
 		if rec, ok := p.turns.Turn(h.ID); ok && want != "" {
 			about = append(about, rec.Received.Dropped)
 			for _, problem := range rec.Problems() {
@@ -442,6 +442,7 @@ func lasting(s turn.State) jsontext.Value {
 
 func (p *server) turnView(rec turnlog.Record, page bool) *turnView {
 	countTokens(&rec, p.cfg.Counter)
+	rec.Person = p.who(rec.Head)
 	v := &turnView{Record: rec, Page: page, Before: lasting(rec.Before), After: lasting(rec.After)}
 	all := p.turns.Turns()
 	for i, h := range all {

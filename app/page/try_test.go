@@ -141,6 +141,10 @@ func (s *attempted) register(r *actions.Registry) {
 	actions.Add(r, "ticket", "Makes a ticket", does("t-1"))
 	actions.Add(r, "forbidden", "Is not allowed", does("f-1"))
 	actions.Add(r, "breakIt", "Fails", does(""))
+	actions.Add(r, "tell", "Tells somebody", func(ctx context.Context, t *actions.Turn, in in) (actions.Result, error) {
+		_, err := t.Notifier.Notify(ctx, actions.Notice{To: actions.Recipient{User: in.What}, Text: "It is **time**."})
+		return actions.Done, err
+	})
 }
 
 func try(t *testing.T) *attempted {
@@ -654,6 +658,35 @@ func TestAnsweredTogether(t *testing.T) {
 	}
 	if chat := s.get("/dev/?room=mia"); strings.Count(chat, `data-of="`+found[0][1]) < 3 {
 		t.Errorf("the messages do not lead to %s: %s", found[0][1], chat)
+	}
+}
+
+// TestNotice: a turn that nobody asked for says what it is, for whom it is and which turn made it, and one can filter for it.
+func TestNotice(t *testing.T) {
+	t.Parallel()
+	s := try(t)
+	s.says(bottest.Plan(bottest.Do("tell", "what", "a42d7b90-15e3-4f6a-8d2c-7e90b3c5f102"), bottest.Say("Otto knows.")))
+	s.do(http.MethodPost, "/dev/chat/say", url.Values{"room": {"lunch"}, "as": {"mia"}, "text": {"@Listbot tell Otto"}})
+	s.shows("otto", "It is <strong>time</strong>.")
+	s.over(1)
+	var list struct {
+		Turns []struct{ ID, Type, Text, Parent string }
+	}
+	if err := json.Unmarshal([]byte(s.get("/dev/turns.json")), &list); err != nil {
+		t.Fatal(err)
+	}
+	notice := list.Turns[slices.IndexFunc(list.Turns, func(one struct{ ID, Type, Text, Parent string }) bool { return one.Type == "event notice" })]
+	if view := s.get("/dev/turns/" + notice.ID); !strings.Contains(view, "notice: It is **time**.") || !strings.Contains(view, "Follows <a") {
+		t.Errorf("the notice is %s", view)
+	}
+	if view := s.get("/dev/turns/" + notice.Parent); !strings.Contains(view, "Sent a notice to Otto Oduya in <a") {
+		t.Errorf("what made the notice is %s", view)
+	}
+	if rows := s.get("/dev/activities?q=otto+oduya"); strings.Count(rows, "<tr data-status") != 1 || !strings.Contains(rows, "It is **time**.") {
+		t.Errorf("the activities of Otto are %s", rows)
+	}
+	if rows := s.get("/dev/activities?q=lunch"); strings.Count(rows, "Mia Meyer in Lunch</td>") != 2 {
+		t.Errorf("the activities of the group are %s", rows)
 	}
 }
 

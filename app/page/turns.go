@@ -280,6 +280,7 @@ type passed struct {
 	Out      bool           `json:"out"`
 	Kind     string         `json:"kind"` // the type of the activity, or what the bot asked of the channel
 	Person   string         `json:"person"`
+	Place    string         `json:"place,omitempty"` // "": the person's own chat
 	Text     string         `json:"text"`
 	Status   string         `json:"status"`
 	Bad      bool           `json:"bad"` // it was refused
@@ -287,47 +288,61 @@ type passed struct {
 	Activity jsontext.Value `json:"activity,omitzero"`
 }
 
-const maxPassed = 100 // limits what one view lists
+const maxPassed = 50 // limits what one view lists
 
 func activityRoutes(p *server, mux *http.ServeMux) {
-	mux.HandleFunc("GET /dev/activities", func(w http.ResponseWriter, _ *http.Request) {
-		p.show(w, "/dev/activities", "Activities", activitiesPage(activities(p)), "live.js")
+	mux.HandleFunc("GET /dev/activities", func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query().Get("q")
+		p.show(w, "/dev/activities", "Activities", activitiesPage(activities(p, q), q), "live.js")
 	})
-	mux.HandleFunc("GET /dev/activities.json", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, map[string]any{"version": 1, "activities": activities(p)})
+	mux.HandleFunc("GET /dev/activities.json", func(w http.ResponseWriter, r *http.Request) {
+		writeJSON(w, map[string]any{"version": 1, "activities": activities(p, r.URL.Query().Get("q"))})
 	})
 }
 
-// activities are the last ones, newest first.
-func activities(p *server) []passed {
+// activities are the last ones that match a filter, newest first.
+func activities(p *server, query string) []passed {
+	all := []passed{}
+	add := func(a passed) {
+		about := strings.ToLower(strings.Join([]string{a.Kind, a.Person, a.Place, a.Text, a.Status, a.Turn}, " "))
+		if strings.Contains(about, strings.ToLower(query)) {
+			all = append(all, a)
+		}
+	}
 	p.chat.mu.Lock()
-	all := append([]passed{}, p.chat.refused...)
+	for _, one := range p.chat.refused {
+		add(one)
+	}
 	p.chat.mu.Unlock()
 	for _, head := range p.turns.Turns() {
 		if len(all) > maxPassed {
 			break
 		}
 		r, _ := p.turns.Turn(head.ID) // it may be gone by now
+		place := strings.TrimPrefix(p.where(r.Head), " in ")
 		in := passed{
-			At: r.At, Kind: r.Type, Person: r.Person, Text: r.Received.Text, Status: "accepted", Turn: r.ID, Activity: r.Received.Activity,
+			At: r.At, Kind: r.Type, Person: p.who(r.Head), Place: place, Text: r.Received.Text, Status: "accepted", Turn: r.ID, Activity: r.Received.Activity,
 		}
 		switch r.Outcome {
 		case turnlog.Duplicate:
-			in.Status = "duplicate of " + r.Received.Duplicate
+			in.Status, in.Turn = "duplicate", r.Received.Duplicate
 		case turnlog.Ignored:
 			in.Status = "ignored: " + r.Received.Dropped
 		case turnlog.Joined:
-			in.Status = "answered in turn " + r.Joined
+			in.Status, in.Turn = "answered with others", r.Joined
 		}
-		all = append(all, in)
+		if r.Type != turnlog.Notice { // which nobody sent
+			add(in)
+		}
 		for _, s := range r.Sent {
 			out := passed{
-				At: s.At, Out: true, Kind: s.Kind, Person: r.Person, Text: cmp.Or(s.Error, s.Text), Status: "no answer", Bad: s.Error != "", Turn: r.ID, Activity: s.Activity,
+				At: s.At, Out: true, Kind: s.Kind, Person: in.Person, Place: place, Text: cmp.Or(s.Error, s.Text, either(len(s.Activity) > 0, "a card", "")),
+				Status: "no answer", Bad: s.Error != "", Turn: r.ID, Activity: s.Activity,
 			}
 			if s.Status != 0 {
 				out.Status = fmt.Sprint(s.Status)
 			}
-			all = append(all, out)
+			add(out)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b passed) int { return b.At.Compare(a.At) })

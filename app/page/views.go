@@ -689,10 +689,6 @@ func (p *server) turnRow(t turnlog.Head, isOpen, isTicked bool) g.Node {
 	if t.TokensIn > 0 {
 		tokens = fmt.Sprint(t.TokensIn, " + ", t.TokensOut)
 	}
-	who := t.Person
-	if t.Kind != "personal" && t.Kind != "" {
-		who += " in " + p.placeName(t)
-	}
 	return g.Group{
 		h.Data("turn", t.ID), h.Data("outcome", outcomeOf(t)),
 		h.Td(h.Class("tick"), h.Input(
@@ -707,11 +703,12 @@ func (p *server) turnRow(t turnlog.Head, isOpen, isTicked bool) g.Node {
 			),
 			g.If(t.Type == string(activity.Event)+" "+byHand, g.Group{space, label(byHand)}),
 			g.If(t.Joined != "", g.Group{space, label("in turn ", t.Joined)}),
+			g.If(t.Joins > 0, g.Group{space, label("answers ", t.Joins+1, " messages")}),
 			g.If(t.Again > 0, g.Group{space, label("came ", t.Again+1, " times")}),
 			g.If(mended, g.Group{space, h.Span(h.Class("label"), h.Title(t.Problem), text("repaired"))}),
 			g.If(t.Problem != "" && !mended, h.Span(h.Class("why"), text(t.Problem))),
 		),
-		h.Td(timeOf(t.At, t.At.Local().Format(time.TimeOnly))), h.Td(text(who)), h.Td(text(strings.Join(t.Actions, ", "))),
+		h.Td(timeOf(t.At, t.At.Local().Format(time.TimeOnly))), h.Td(text(p.who(t), p.where(t))), h.Td(text(strings.Join(t.Actions, ", "))),
 		h.Td(h.Class("number"), text(tookOf(t))), h.Td(h.Class("number"), text(tokens)),
 		h.Td(h.Form(
 			h.Method("post"), markup.Action(turnAddress(t.ID, "pin")), markup.On("data-quiet", true),
@@ -736,10 +733,21 @@ func outcomeOf(t turnlog.Head) string {
 
 // tookOf is how long a turn took beside its waits.
 func tookOf(t turnlog.Head) string {
-	if t.Outcome == turnlog.Running {
+	switch t.Outcome {
+	case turnlog.Running:
 		return "not over"
+	case turnlog.Joined, turnlog.Duplicate, turnlog.Ignored:
+		return ""
 	}
 	return took(t.TookNS)
+}
+
+// who is the person of a turn.
+func (p *server) who(t turnlog.Head) string { return cmp.Or(t.Person, p.chat.nameOfPerson(t.PersonID)) }
+
+// where says in which conversation a turn was, unless that is the person's own.
+func (p *server) where(t turnlog.Head) string {
+	return either(t.Kind == "personal" || t.Kind == "", "", " in "+p.placeName(t))
 }
 
 // placeName is the name of the conversation of a turn, or else what kind it is.
@@ -860,10 +868,13 @@ func (p *server) turnLinks(v *turnView) g.Node {
 	}
 	all = append(all, g.Map(v.Follows, func(click turnlog.Head) g.Node {
 		words, why := "Decided by ", "."
-		if click.Refused != "" {
+		switch {
+		case click.Type == turnlog.Notice:
+			words = "Sent a notice to "
+		case click.Refused != "":
 			words, why = "Not decided by ", ": "+click.Refused
 		}
-		return h.P(text(words, click.Person, " in "), turnLink(click.ID, "turn ", click.ID), text(why))
+		return h.P(text(words, p.who(click), " in "), turnLink(click.ID, "turn ", click.ID), text(why))
 	}))
 	if problems := v.Problems(); v.Error != "" || len(problems) > 0 {
 		all = append(all, h.Ul(h.Class("why"), h.Aria("label", "What went wrong"),
@@ -1884,15 +1895,19 @@ func (p *server) settingsPage(v settingsView) g.Node {
 			link("/dev/settings.json", "JSON"),
 		),
 		titled("doctor", "Doctor", examine),
-		h.Form(
-			h.Class("row"), h.Method("get"), markup.Action("/dev/settings"),
-			h.Label(h.For("q"), text("Filter")), h.Input(h.ID("q"), h.Name("q"), h.Value(v.Query), h.Type("search")), h.Button(text("Show")),
-		),
+		filterForm("/dev/settings", v.Query),
 		titled("s-all", "What is set", settingsTable("What is set", v.Set)),
 		titled("s-rest", "What is not set", h.Details(
 			h.Class("source"), markup.On("open", v.Query != ""),
 			h.Summary(text(len(v.Unset), " settings")), settingsTable("What is not set", v.Unset),
 		)),
+	)
+}
+
+func filterForm(of markup.Address, query string) g.Node {
+	return h.Form(
+		h.Class("row"), h.Method("get"), markup.Action(of),
+		h.Label(h.For("q"), text("Filter")), h.Input(h.ID("q"), h.Name("q"), h.Value(query), h.Type("search")), h.Button(text("Show")),
 	)
 }
 
@@ -2069,17 +2084,17 @@ func (p *server) dropPage(v dropView) g.Node {
 }
 
 // activitiesPage is all that came in and went out.
-func activitiesPage(all []passed) g.Node {
-	list := line("Nothing has come in or gone out.")
+func activitiesPage(all []passed, query string) g.Node {
+	list := line(either(query == "", "Nothing has come in or gone out.", "No activity matches."))
 	if len(all) > 0 {
-		list = wide("Activities", []string{"Time", "Way", "Kind", "Person", "Text", "Status", "Activity"}, g.Map(all, func(a passed) g.Node {
+		list = wide("Activities", []string{"Time", "Way", "Kind", "Person and place", "Text", "Status", "Activity"}, g.Map(all, func(a passed) g.Node {
 			var of g.Node
 			if a.Turn != "" {
 				of = g.Group{space, link(turnAddress(a.Turn), "turn")}
 			}
 			return h.Tr(
-				h.Data("status", either(a.Bad, "fail", "ok")),
-				h.Td(timeOf(a.At, a.At.Local().Format(time.TimeOnly))), h.Td(text(either(a.Out, "← out", "→ in"))), h.Td(text(a.Kind)), h.Td(text(a.Person)),
+				h.Data("status", cmp.Or(map[bool]string{a.Bad: "fail", a.Status == "accepted" || a.Out && !a.Bad: "ok"}[true], "none")),
+				h.Td(timeOf(a.At, a.At.Local().Format(time.TimeOnly))), h.Td(text(either(a.Out, "← out", "→ in"))), h.Td(text(a.Kind)), h.Td(text(a.Person, either(a.Place == "", "", " in "+a.Place))),
 				h.Td(text(first(a.Text, maxGist))), h.Td(h.Span(h.Class("mark"), text(a.Status)), of), h.Td(folds("JSON", a.Activity)),
 			)
 		}))
@@ -2087,9 +2102,10 @@ func activitiesPage(all []passed) g.Node {
 	return body(
 		h.H1(text("Activities")),
 		h.P(
-			text("All that came in and went out in the turns that the page keeps, and what the bot refused. Newest first. "),
+			text("The last "), text(maxPassed), text(" that came in and went out in the turns that the page keeps, and what the bot refused. Newest first. "),
 			link("/dev/activities.json", "JSON"),
 		),
+		filterForm("/dev/activities", query),
 		list,
 	)
 }

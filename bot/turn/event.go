@@ -56,6 +56,7 @@ type Began struct {
 	Phase    string // the phase that it goes on with
 	Again    bool   // something was planned before
 	Tries    int    // how often a process lost it
+	Cause    string // the turn that made this notice; "": it is none, or none did
 }
 
 // Shown is what a planner was shown of a message that came with something.

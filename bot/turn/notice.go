@@ -21,6 +21,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/internal/turnid"
 	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/inbox"
 )
@@ -305,7 +306,7 @@ func (e *Engine) keep(ctx context.Context, p *post) (string, error) {
 		return "", err
 	}
 	entry, key := inbox.Entry{Queue: queueOf(p.To)}, p.key(messages)
-	t.rec.Notice = &pendingNotice{Messages: messages, Known: p.known, Keyed: key != "" && p.Every == "", Run: p.Run, Person: p.person}
+	t.rec.Notice = &pendingNotice{Messages: messages, Known: p.known, Keyed: key != "" && p.Every == "", Run: p.Run, Person: p.person, Cause: turnid.From(ctx).Turn}
 	t.rec.Own = p.feature
 	if p.fill != nil {
 		p.fill(t)

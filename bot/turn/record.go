@@ -333,6 +333,7 @@ type pendingNotice struct {
 	Run   string    `json:"run,omitempty"`  // the handler that runs instead of sending Messages
 	// Person is who alone may read it, because they asked for it in private.
 	Person string `json:"person,omitempty"`
+	Cause  string `json:"cause,omitempty"` // the turn that made it
 	kept
 }
 

@@ -245,6 +245,9 @@ func (t *Turn) begin(ctx context.Context) error {
 	}
 	if watched(t) {
 		began := &Began{Activity: t.rec.newest(), Text: t.Text, Phase: string(t.rec.Phase), Again: len(t.Rounds) > 0, Tries: t.lease.Tries()}
+		if t.rec.Notice != nil {
+			began.Cause = t.rec.Notice.Cause
+		}
 		t.engine.see(Event{Turn: t.ID, Began: began, State: func() State { return scopesOf(t) }})
 	}
 	if t.stream == nil {

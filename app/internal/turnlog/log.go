@@ -593,6 +593,9 @@ func (b builder) received(e *turn.Received) {
 		}
 	case e.Joined != "":
 		r.Outcome, r.Joined = Joined, e.Joined
+		if whole := b.turns[e.Joined]; whole != nil {
+			whole.Joins++
+		}
 	case e.Dropped != "":
 		r.Outcome, r.Received.Dropped = Ignored, b.text(e.Dropped)
 	case len(r.Journal) == 0:
@@ -693,7 +696,7 @@ func (b builder) began(e happened) {
 	if r.Outcome == Waiting {
 		by = Others
 	}
-	r.Tries, r.Outcome = e.Began.Tries, Running
+	r.Tries, r.Outcome, r.Parent = e.Began.Tries, Running, cmp.Or(r.Parent, e.Began.Cause)
 	if r.Received.Activity == nil && e.Began.Activity != nil {
 		r.Received.Activity, r.Received.Text = b.json(e.Began.Activity), b.text(e.Began.Text)
 		b.about(e.Began.Activity, e.Began.Text)
@@ -912,6 +915,9 @@ func (b builder) sent(e sending) {
 			s.Activity = b.json(raw)
 		}
 		s.Text = b.text(s.Text)
+		if b.r.Type == Notice && b.r.Text == Notice {
+			b.r.Text = b.text(spelling.OneLine("notice: "+cmp.Or(a.Text, a.Summary), maxWords))
+		}
 	}
 	s.Status = 200
 	if refused, ok := errors.AsType[*connector.Error](e.err); ok {

@@ -52,11 +52,12 @@ type Head struct {
 	TokensOut    int           `json:"tokensOut"`
 	TokensCached int           `json:"tokensCached"`
 	Cost         float64       `json:"cost"`
-	// Parent is the turn that sent the card on which this click was. Refused says why the click did not count.
+	// Parent is the turn that sent the card on which this click was, or that made this notice. Refused says why the click did not count.
 	Parent  string `json:"parent,omitempty"`
 	Refused string `json:"refused,omitempty"`
-	// Joined is the turn that answers this message together with others.
+	// Joined is the turn that answers this message together with others. Joins is how many others this turn answers.
 	Joined string `json:"joined,omitempty"`
+	Joins  int    `json:"joins,omitempty"`
 	// Again is how often the activity was delivered once more.
 	Again int `json:"again,omitempty"`
 	// Unapproved says that a call that needed approval was not made.
@@ -73,6 +74,9 @@ type Head struct {
 	// Pinned says that it is dropped last when room is needed.
 	Pinned bool `json:"pinned,omitempty"`
 }
+
+// Notice is the type of a turn that nobody asked for.
+const Notice = "event notice"
 
 // Over is when the turn ended, or began to wait.
 func (h *Head) Over() time.Time { return h.At.Add(h.WaitedNS + h.PausedNS + h.TookNS) }
