@@ -1257,7 +1257,9 @@ func (p *server) savePage(v testView) g.Node {
 		h.H1(text("Save as test")),
 		g.If(v.Saved != "", h.P(
 			h.Class("note"), h.Role("status"), text("Saved as "), code(v.Saved), text(". Play it with "), code("bottest run ", v.Saved),
-			text(", or in a Go test of your own bot with "), code(`bottest.RunScenarios(t, b, "`, v.Saved, `")`), text("."),
+			text(". If your bot has actions of its own, say what they are with "), code("--actions actions.json"),
+			text(", which the bot's command "), code("actions --json > actions.json"), text(" writes. A Go test plays it with the actions themselves, and their cards: "),
+			code(`bottest.RunScenarios(t, b, "`, v.Saved, `")`), text("."),
 		)),
 		g.If(len(v.Turns) > 0, h.Form(
 			h.Method("get"), markup.Action("/dev/turns/save"), h.H2(text("Turns")),

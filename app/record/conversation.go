@@ -28,6 +28,7 @@ import (
 	"github.com/planbot-go/planbot/internal/scrub"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner/plan"
+	"github.com/planbot-go/planbot/state"
 )
 
 // conversation is what was recorded of one conversation.
@@ -566,7 +567,10 @@ func learn(a *activity.Activity, s *scrub.Scrubber) {
 	}
 	for _, who := range people {
 		if who.ID != a.Recipient.ID {
-			s.Name(who.ID, who.Name)
+			standIn := s.Name(who.ID, who.Name)
+			was, is := state.UserKey(a.ChannelID, a.Recipient.ID, who.ID).String(), state.UserKey(activity.Teams, botID, "29:"+standIn).String()
+			s.Keep(was, is) // a key has a part that is made from the id
+			s.Keep(strings.ReplaceAll(was, who.ID, standIn), is)
 		}
 	}
 	s.ID(scrub.Conversation, a.Conversation.BaseID())

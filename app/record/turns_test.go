@@ -7,12 +7,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/app/internal/turnlog"
 	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/state"
 )
 
 // logged returns the turns of a talk, oldest first, as a log sees them. The bot streams, as it does on the
@@ -105,6 +109,25 @@ func TestFromTurns(t *testing.T) {
 			plays(t, file, true)
 		})
 	}
+}
+
+// TestFromTurnsWithKeys: a key in the state is that of who has the stand-in.
+func TestFromTurnsWithKeys(t *testing.T) {
+	t.Parallel()
+	turns := logged(t, "", nil, func(kit *bottest.Kit) {
+		kit.Model.Says(bottest.Plan(bottest.Say("Hello.")))
+		mia := kit.Personal("Mia")
+		mia.Say("hello")
+		mia.Next()
+	})
+	a, err := activity.Decode(turns[0].Received.Activity)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := state.UserKey(a.ChannelID, a.Recipient.ID, a.From.ID).String()
+	turns[0].Before["bot"] = map[string]jsontext.Value{"desk": jsontext.Value(`{"owner":"` + key + `"}`)}
+	file, _ := written(t, record.Config{}, turns...)
+	contains(t, file, state.UserKey(activity.Teams, "28:bot", "29:user-1").String())
 }
 
 // TestFromTurnsWithAFault: a test has the fault of the model as it was.
