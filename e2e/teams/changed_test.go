@@ -12,30 +12,19 @@ import (
 	"github.com/planbot-go/planbot/bottest"
 )
 
-// TestChangedExpectation: a case of which one expectation is changed fails.
-func TestChangedExpectation(t *testing.T) {
-	t.Parallel()
-	for _, line := range read(t, ownVectors) {
-		v, err := decode(line)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := play(t, v)
-		if faults := p.check(v.Expect); len(faults) > 0 {
-			t.Errorf("%s: unchanged: %s\n%s", v.ID, faults, p.told())
-			continue
-		}
-		n := 0
-		for what, changed := range changes(t, line) {
-			n++
-			if len(p.check(changed)) == 0 {
-				t.Errorf("%s passes with another %s", v.ID, what)
-			}
-		}
-		if n < 2 {
-			t.Errorf("%s: %d expectations were changed", v.ID, n)
+// toothless says which expectations of a case may be changed without a fault.
+func toothless(t *testing.T, p *played, line []byte) (faults []string) {
+	t.Helper()
+	all := changes(t, line)
+	for what, changed := range all {
+		if len(p.check(changed)) == 0 {
+			faults = append(faults, "passes with another "+what)
 		}
 	}
+	if len(all) < 2 {
+		faults = append(faults, fmt.Sprintf("%d expectations were changed", len(all)))
+	}
+	return faults
 }
 
 // changes are the expectations of a case, each with one of them changed.

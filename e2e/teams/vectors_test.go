@@ -145,7 +145,8 @@ func read(t *testing.T, pattern string) (lines [][]byte) {
 	return lines
 }
 
-// TestVectors plays the cases of a file. It prints which ones fail and why.
+// TestVectors plays the cases of a file. It prints which ones fail and why. A case of our own also has to fail if one of its
+// expectations is changed.
 func TestVectors(t *testing.T) {
 	file := ownVectors
 	if *vectors != "" {
@@ -161,6 +162,8 @@ func TestVectors(t *testing.T) {
 			p := play(t, v)
 			if faults = p.check(v.Expect); len(faults) > 0 {
 				faults = append(faults, p.told())
+			} else if file == ownVectors {
+				faults = toothless(t, p, line)
 			}
 		}
 		if len(faults) == 0 {
