@@ -139,3 +139,65 @@ func TestAPolicyNamesOthers(t *testing.T) {
 		})
 	}
 }
+
+// TestForGoodByWhomThePolicyNames today: nobody approved it for good who may not do so any more, and as many as it takes.
+func TestForGoodByWhomThePolicyNames(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		today  []string
+		quorum int
+		stands bool
+	}{
+		"the same":        {[]string{"aad-Ben"}, 1, true},
+		"others, too":     {[]string{"aad-Carla", "aad-Ben"}, 1, true},
+		"others":          {[]string{"aad-Carla"}, 1, false},
+		"more of them":    {[]string{"aad-Carla", "aad-Ben"}, 2, false},
+		"nobody, so Mia ": {nil, 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			config, ordered := laptops(actions.Approval{})
+			approval := actions.Approval{Required: true, Approvers: []string{"aad-Ben"}, Standing: true}
+			config.Change = func(b *bot.Config) {
+				b.Policy = func(context.Context, *actions.Turn, actions.Call) (actions.Approval, error) { return approval, nil }
+			}
+			bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+				mia, ben := kit.Personal("Mia"), kit.Personal("Ben")
+				orderFor(t, kit, mia, "Ben")
+				ben.ExpectCard("Approve").Press("Always approve exactly this")
+				mia.Expect("They are on their way.")
+				approval.Approvers, approval.Quorum = c.today, c.quorum
+				kit.Model.Says(orderTwo)
+				mia.Say("order two laptops")
+				if c.stands {
+					mia.Expect("They are on their way.")
+					expectOrdered(t, ordered, 4)
+				} else {
+					mia.ExpectCard("Order")
+					expectOrdered(t, ordered, 2)
+				}
+			})
+		})
+	}
+}
+
+// TestChangedBack to what was asked: who asked reads what was changed.
+func TestChangedBack(t *testing.T) {
+	t.Parallel()
+	config, ordered := laptops(actions.Approval{Approvers: []string{"aad-Ben", "aad-Carla"}, Change: []string{"count"}})
+	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+		mia, ben, carla := kit.Personal("Mia"), kit.Personal("Ben"), kit.Personal("Carla")
+		orderFor(t, kit, mia, "Ben, Carla", plan(say("Two are on their way.")))
+		card := carla.ExpectCard("Approve")
+		ben.ExpectCard("Approve").Press("Approve", "change:count", "3")
+		mia.ExpectMatch("^Ben changed this: `Count: 2 → 3`")
+		carla.Expect("What you are asked to approve was changed. Please look at it again.")
+		carla.Say("/approve " + regexp.MustCompile(`"approval":"(\w+)"`).FindStringSubmatch(card.Card())[1] + "-1 count=2")
+		mia.ExpectMatch("^Carla changed this: `Count: 3 → 2`")
+		ben.Expect("What you are asked to approve was changed. Please look at it again.")
+		ben.Press("Approve")
+		mia.Expect("Two are on their way.")
+		kit.Settle()
+		expectDone(t, kit, ordered, 2)
+	})
+}

@@ -188,6 +188,39 @@ func TestOnlyApproverBlockedTheBot(t *testing.T) {
 	}
 }
 
+// TestAskedInAnotherChat: /approvals in somebody's own chat shows what they asked for in others, to be taken back, and that
+// card ends, too.
+func TestAskedInAnotherChat(t *testing.T) {
+	t.Parallel()
+	for _, takenBack := range []bool{true, false} {
+		config, ordered := laptops(actions.Approval{Approvers: []string{"19:board@unq.gbl.spaces"}})
+		bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+			team, board, mia := kit.Group("team", "Mia"), kit.Group("board", "Ben"), kit.Personal("Mia")
+			kit.Model.Says(plan(say("Hello.")), plan(say("Hello.")), orderTwo)
+			board.Mention("hello")
+			board.Expect("Hello.")
+			mia.Say("hello")
+			mia.Expect("Hello.")
+			team.Mention("order two laptops for the new people")
+			team.ExpectCard("Take it back")
+			card := board.ExpectCard("Why", "order two laptops for the new people") // the reason
+			mia.Say("/approvals")
+			own := mia.ExpectCard("Asked in a group chat.", "Take it back")
+			if takenBack {
+				expectShown(t, own.Press("Take it back"), "Taken back by Mia")
+				team.Expect("OK, I won't do this: Order.")
+			} else {
+				card.Press("Approve")
+				team.Expect("They are on their way.")
+			}
+			kit.Settle()
+			expectDone(t, kit, ordered, map[bool]int{false: 2}[takenBack])
+			mia.Say("/approvals")
+			mia.Expect("No approval waits for you.")
+		})
+	}
+}
+
 // TestWhereItWasAsked is on the cards of other conversations.
 func TestWhereItWasAsked(t *testing.T) {
 	t.Parallel()

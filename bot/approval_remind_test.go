@@ -36,7 +36,7 @@ func TestReminded(t *testing.T) {
 		kit.Model.Says(orderTwo, orderTwo)
 		for range 2 {
 			mia.Say("order two laptops")
-			card := mia.ExpectCard("May I ask Ben, and later others, to approve this?")
+			card := mia.ExpectCard("May I ask Ben, and later Carla, to approve this?")
 			card.Press("Send")
 			ben.ExpectCard("Approve")
 		}

@@ -90,8 +90,9 @@ type Caller interface {
 type Metrics interface {
 	Feature() (Feature, error)             // counts turns
 	Queues(stats func() inbox.Stats) error // shows what waits
-	// Approvals shows how many approvals wait. waiting asks the store, and is safe for concurrent use.
-	Approvals(waiting func(context.Context) (int, error)) error
+	// Approvals shows how many approvals wait, and since when the oldest does. waiting asks the store, and is safe for
+	// concurrent use.
+	Approvals(waiting func(context.Context) (n int, since time.Time, err error)) error
 }
 
 // Skills is what a bot needs from Agent Skills besides their actions.
@@ -296,9 +297,8 @@ type Bot struct {
 
 // Limits of a [Config], which settings have, too.
 const (
-	maxHistory  = 100
-	maxBurst    = 10 * time.Second
-	maxApproval = 720 * time.Hour
+	maxHistory = 100
+	maxBurst   = 10 * time.Second
 )
 
 // New returns a bot. Its built-in routes (welcome, help, /stop, /reset, /mydata, /forget, /signout) come after any
@@ -369,8 +369,8 @@ func New(cfg Config) (*Bot, error) {
 	if _, err := time.Parse(approvals.ReminderLayout, cfg.ApprovalReminder); cfg.ApprovalReminder != "" && err != nil {
 		faults = append(faults, fmt.Errorf("ApprovalReminder: %q is no time of day such as 09:00", cfg.ApprovalReminder))
 	}
-	if cfg.ApprovalTimeout > maxApproval {
-		faults = append(faults, fmt.Errorf("ApprovalTimeout: %s is longer than state is kept, which is %s", cfg.ApprovalTimeout, maxApproval))
+	if cfg.ApprovalTimeout > approvals.MaxWithin {
+		faults = append(faults, fmt.Errorf("ApprovalTimeout: %s is longer than state is kept, which is %s", cfg.ApprovalTimeout, approvals.MaxWithin))
 	}
 	if cfg.Budget.Tokens < 0 || !(cfg.Budget.Cost >= 0) {
 		faults = append(faults, errors.New("Budget: Tokens or Cost is negative"))
@@ -509,7 +509,7 @@ func New(cfg Config) (*Bot, error) {
 	}
 	b.engine = engine
 	if cfg.Metrics != nil {
-		err := errors.Join(cfg.Metrics.Queues(engine.Stats), cfg.Metrics.Approvals(func(ctx context.Context) (int, error) {
+		err := errors.Join(cfg.Metrics.Queues(engine.Stats), cfg.Metrics.Approvals(func(ctx context.Context) (int, time.Time, error) {
 			return approvals.Waiting(ctx, cfg.Store)
 		}))
 		if err != nil {

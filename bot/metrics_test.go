@@ -45,7 +45,7 @@ func TestMetrics(t *testing.T) {
 			"planbot_plan_refusals_total unknown_action": 3, "planbot_plan_refusals_total truncated": 1,
 			"planbot_actions_total bad failed": 1, "planbot_action_seconds bad": 1, "planbot_replies_total ok": 2,
 			"planbot_queue_wait_seconds": 2, "planbot_takeovers_total": 0, "planbot_leases_lost_total": 0, "planbot_reply_seconds": 2,
-			"planbot_approvals_waiting": 0,
+			"planbot_approvals_waiting": 0, "planbot_approvals_oldest_seconds": 0,
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s\nhave %v", diff, slices.Sorted(maps.Keys(got)))
@@ -89,16 +89,20 @@ func TestApprovalsAreMeasured(t *testing.T) {
 	}
 	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
 		mia, ben, carla := kit.Personal("Mia"), kit.Personal("Ben"), kit.Personal("Carla")
+		began := time.Now()
 		kit.Model.Says(orderTwo, orderTwo, orderTwo)
 		waits := func(want float64) {
 			t.Helper()
 			if got := gather(t, registry)["planbot_approvals_waiting"]; got != want {
 				t.Errorf("%v wait, want %v", got, want)
 			}
+			if age := gather(t, registry)["planbot_approvals_oldest_seconds"]; age > 0 && want == 0 || age < time.Since(began).Seconds()-60 && want > 0 {
+				t.Errorf("the oldest of %v waits %v s", want, age)
+			}
 		}
 		for range 3 {
 			mia.Say("order two laptops")
-			mia.ExpectCard("May I ask Ben, and later others, to approve this?").Press("Send")
+			mia.ExpectCard("May I ask Ben, and later Carla, to approve this?").Press("Send")
 			ben.ExpectCard("Approve")
 		}
 		waits(3)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/requests"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/plainjson"
 	"github.com/planbot-go/planbot/internal/texts"
@@ -82,6 +83,7 @@ type approval struct {
 type changed struct {
 	By     activity.Account `json:"by"`
 	From   jsontext.Value   `json:"from"`            // the entities before all changes
+	Last   jsontext.Value   `json:"last,omitempty"`  // and before the last one
 	Agreed bool             `json:"agreed,omitzero"` // who asked agrees, but does not approve it alone
 	Told   bool             `json:"told,omitzero"`   // to who asked
 	Times  int              `json:"times"`           // how often
@@ -89,8 +91,9 @@ type changed struct {
 
 // escalation is when further people are asked, and whom.
 type escalation struct {
-	At time.Time `json:"at"`
-	To []string  `json:"to"`
+	At    time.Time `json:"at"`
+	To    []string  `json:"to"`
+	Names []string  `json:"names,omitempty"` // of those, for who asked in private; "": not known
 }
 
 // decision is a person's decision about a call.
@@ -104,6 +107,7 @@ type decision struct {
 	User      string            `json:"user,omitempty"` // its aadObjectId, then
 	At        time.Time         `json:"at"`
 	Click     string            `json:"click,omitempty"` // the activity that decided
+	In        string            `json:"in,omitempty"`    // the conversation of that, if it is for good
 }
 
 // nobody is the id of nobody's account.
@@ -221,7 +225,7 @@ func (a *approval) Ask(ctx context.Context, t *turn.Turn, id string) (*activity.
 		})
 	}
 	for _, e := range policy.Escalate {
-		a.Escalate = append(a.Escalate, escalation{a.Asked.Add(e.After), public(a.others(e.To, asker))})
+		a.Escalate = append(a.Escalate, escalation{At: a.Asked.Add(e.After), To: public(a.others(e.To, asker))})
 	}
 	chosen := len(a.Approvers) > 0 || policy.Find != nil
 	found, err := a.call.Find(ctx)
@@ -254,6 +258,9 @@ func (a *approval) Ask(ctx context.Context, t *turn.Turn, id string) (*activity.
 		return nil, err
 	}
 	if chosen {
+		if !isPrivate(t) && requests.Program(t) == "" { // where nobody is asked for a reason, what they said is one
+			a.Why = why(t.Text)
+		}
 		reached, err := a.reach(ctx, t, people)
 		for err == nil && len(a.Sent)+len(a.Here)+len(a.Beside) == 0 && len(a.Escalate) > 0 { // nobody would be asked until then
 			var further []string
@@ -263,6 +270,13 @@ func (a *approval) Ask(ctx context.Context, t *turn.Turn, id string) (*activity.
 		enough := a.enough(reached, policy.Quorum)
 		if err == nil && enough && !a.held() {
 			enough, err = a.ask(ctx, t, 0)
+		}
+		for i := range a.Escalate {
+			for _, id := range a.Escalate[i].To {
+				if a.held() { // they are to know by whom it will be read
+					a.Escalate[i].Names = append(a.Escalate[i].Names, nameOf(ctx, t, id))
+				}
+			}
 		}
 		if err == nil && !enough {
 			err = cmp.Or(a.drop(ctx, t, t.Activity, t.Activity.Recipient), turn.Stop(t.Translate(unreachable)+turn.BeforeThat(t)))
@@ -321,7 +335,11 @@ func (a *approval) Resume(ctx context.Context, t *turn.Turn) (come turn.Next, er
 	case d.Approved:
 		if d.Always {
 			list := state.Of[approvals](t.Conversation)
-			list.Standing = newest(append(list.Standing, standing{a.Hash, t.Activity.From.ID, d.By, d.At}), maxStanding)
+			votes := a.Votes
+			if len(votes) == 0 {
+				votes = []decision{*d}
+			}
+			list.Standing = newest(append(list.Standing, standing{a.Hash, t.Activity.From.ID, d.By, d.At, votes}), maxStanding)
 		}
 		if a.Changed == nil {
 			come = turn.Approved(t, a, a.Action, a.Hash)
@@ -443,6 +461,9 @@ func (a *approval) Decide(v view, c *click, now time.Time) (refusal string) {
 	}
 	if a.stands != nil {
 		d.For = &a.stands.By
+	}
+	if d.Always {
+		d.ID, d.User, d.In = c.by.ID, c.by.AadObjectID, c.in
 	}
 	a.clicked(c)
 	if agrees {
@@ -601,7 +622,17 @@ func (a *approval) Closed(v view) activity.Card {
 func (a *approval) head(v view) string {
 	switch {
 	case a.held() && a.asksLater():
-		return v.Say("May I ask %s, and later others, to approve this?", v.Asked)
+		var later []string
+		for _, e := range a.Escalate {
+			for i := range e.To {
+				name := ""
+				if i < len(e.Names) {
+					name = plain(e.Names[i])
+				}
+				later = append(later, cmp.Or(name, v.Say("an approver")))
+			}
+		}
+		return v.Say("May I ask %s, and later %s, to approve this?", v.Asked, strings.Join(slices.Compact(later), ", "))
 	case a.held():
 		return v.Say("May I ask %s to approve this?", v.Asked)
 	}
@@ -833,8 +864,12 @@ func (a *approval) fields(v view) (all []actions.Field) {
 
 // changes says what was changed, from what to what.
 func (a *approval) changes(v view) string {
+	return cmp.Or(a.changesSince(v, a.Changed.From), a.changesSince(v, a.Changed.Last), "–")
+}
+
+func (a *approval) changesSince(v view, from jsontext.Value) string {
 	var all []string
-	before := a.details(v, a.Changed.From)
+	before := a.details(v, from)
 	for _, now := range a.details(v, a.Entities) {
 		was := detail{}
 		if at := slices.IndexFunc(before, func(d detail) bool { return d.name == now.name }); at >= 0 {
@@ -844,7 +879,7 @@ func (a *approval) changes(v view) string {
 			all = append(all, now.name+was.value+" → "+now.value)
 		}
 	}
-	return cmp.Or(strings.Join(all, "; "), "–")
+	return strings.Join(all, "; ")
 }
 
 const wasChanged texts.Text = "%s changed this: %s."
@@ -885,7 +920,7 @@ func (a *approval) change(ctx context.Context, t *turn.Turn, w *turn.Waiting, v 
 		zerolog.Ctx(ctx).Error().Err(err).Str("approval", a.ID).Msg("a change of a call does not count")
 		return false, v.Say(noChange)
 	}
-	change := changed{By: bare(c.by), From: a.Entities, Times: 1}
+	change := changed{By: bare(c.by), From: a.Entities, Last: a.Entities, Times: 1}
 	if a.Changed != nil {
 		change.From, change.Times = a.Changed.From, a.Changed.Times+1
 	}

@@ -172,6 +172,8 @@ type standing struct {
 	Asker string    `json:"asker"`
 	By    string    `json:"by,omitempty"`
 	At    time.Time `json:"at"`
+	// Votes are the decisions of those who approved it. Earlier releases wrote none.
+	Votes []decision `json:"votes,omitempty"`
 }
 
 // decided is what to say about an approval or a question that nobody waits for any more.
@@ -262,7 +264,9 @@ func (f *asking) ready(ctx context.Context, t *turn.Turn, c *turn.Pending) (turn
 	if err != nil {
 		return nil, err
 	}
-	stands := func(s standing) bool { return s.Hash == hash && s.Asker == t.Activity.From.ID }
+	stands := func(s standing) bool {
+		return s.Hash == hash && s.Asker == t.Activity.From.ID && f.stillStands(ctx, t, c, s)
+	}
 	if c.Approval.Standing && slices.ContainsFunc(state.Of[approvals](t.Conversation).Standing, stands) {
 		t.Count(Counted, "standing")
 		zerolog.Ctx(ctx).Info().Str("action", c.Action.Name).Msg("approved before, for good")
@@ -290,6 +294,28 @@ func (f *asking) ready(ctx context.Context, t *turn.Turn, c *turn.Pending) (turn
 	return a, nil
 }
 
+// stillStands reports whether those who approved a call for good are as many as have to approve it today, and may. If that
+// cannot be found out, it is asked again.
+func (f *asking) stillStands(ctx context.Context, t *turn.Turn, c *turn.Pending, s standing) bool {
+	found, err := c.Find(ctx)
+	people, self := f.approversOf(c.Approval)
+	for _, e := range c.Approval.Escalate {
+		people = slices.Concat(people, e.To)
+	}
+	asker, a := t.Activity.From, &approval{Self: self}
+	people = slices.Concat(people, found)
+	a.let(a.others(people, asker), len(people) > 0 || c.Approval.Find != nil || c.Approval.Approvers != nil, c.Approval.Quorum)
+	may := 0
+	for _, d := range s.Votes {
+		who := activity.Account{}
+		who.ID, who.AadObjectID = d.ID, d.User
+		if a.MayDecide(who, asker, d.In) {
+			may++
+		}
+	}
+	return err == nil && may >= max(c.Approval.Quorum, 1)
+}
+
 // approversOf are those whom a policy names, and whether the person who asked counts. If it says nothing
 // about that, whoever the bot's list names approves, as always.
 func (f *asking) approversOf(p actions.Approval) (people []string, self bool) {
@@ -298,6 +324,9 @@ func (f *asking) approversOf(p actions.Approval) (people []string, self bool) {
 	}
 	return p.Approvers, p.Self
 }
+
+// MaxWithin limits the time to decide: state is not kept for longer.
+const MaxWithin = 720 * time.Hour
 
 // MaxApprovers limits the people who are asked at a time. For more there are chats and channels.
 const MaxApprovers = 10
@@ -337,8 +366,8 @@ func faultOf(p actions.Approval, approvers []string, within time.Duration) strin
 		people += len(list)
 	}
 	switch {
-	case p.Within < 0:
-		return "its time to decide is negative"
+	case p.Within < 0 || p.Within > MaxWithin:
+		return "its time to decide is negative, or longer than 720 hours"
 	case p.Quorum < 0 || p.Quorum > MaxApprovers:
 		return "its quorum is not between 1 and 10"
 	case !chats && p.Find == nil && p.Quorum > max(people, 1):
@@ -619,9 +648,15 @@ const (
 
 // why is the reason that a person gives for what they want.
 func (c *click) why() string {
-	var why string
-	_ = json.Unmarshal(c.inputs[whyInput], &why) // else they give none
-	return strings.TrimSpace(string([]rune(why)[:min(len([]rune(why)), maxWhy)]))
+	var given string
+	_ = json.Unmarshal(c.inputs[whyInput], &given) // else they give none
+	return why(given)
+}
+
+// why is the beginning of a reason.
+func why(given string) string {
+	runes := []rune(strings.TrimSpace(given))
+	return string(runes[:min(len(runes), maxWhy)])
 }
 
 // readWords reads the words of a message. After /approve and the id may come always, send and a reason, or

@@ -169,7 +169,7 @@ func TestDecide(t *testing.T) {
 		}
 	}
 	got := decide("h", "29:boss", now)
-	want := decision{Approved: true, Always: true, By: "29:boss", At: now, Click: "click"}
+	want := decision{Approved: true, Always: true, By: "29:boss", ID: "29:boss", At: now, Click: "click"}
 	if got != "" || *a.Decision != want || a.CardID != "card" {
 		t.Errorf("%q: %+v, want %+v", got, a, want)
 	}

@@ -233,13 +233,15 @@ func (a *approval) decidedBy() string {
 	return cmp.Or(a.Rule, byPolicy)
 }
 
-// waitingSet has a member for each approval that waits, in all conversations: when it expires, and its id.
+// waitingSet has a member for each approval that waits, in all conversations: when it expires, its id, and when it was asked.
 func waitingSet() state.Key { return state.BotKey().Under("approvals", "waiting") }
 
 // asks is the member for what a turn has asked, until it waits for that.
 var asks = turn.NewLocal[string]()
 
-func (a *approval) member() string { return fmt.Sprint(a.Expires.Unix(), " ", a.ID) }
+func (a *approval) member() string {
+	return fmt.Sprint(a.Expires.Unix(), " ", a.ID, " ", a.Asked.Unix())
+}
 
 // list puts what a turn asked into the set, once it waits.
 func (f *asking) list(ctx context.Context, t *turn.Turn, e turn.Ended) {
@@ -277,13 +279,25 @@ func expired(members []string) []string {
 	})
 }
 
-// Waiting counts the approvals that wait in all conversations. After a crash one may be missing, or count until it expires.
-func Waiting(ctx context.Context, store *state.Store) (n int, err error) {
+// Waiting counts the approvals that wait in all conversations, and says since when the oldest does; zero: not known. After a
+// crash one may be missing, or count until it expires.
+func Waiting(ctx context.Context, store *state.Store) (n int, since time.Time, err error) {
 	err = store.Members(ctx, waitingSet(), func(members []string) error {
-		n += len(members) - len(expired(members))
+		over := expired(slices.Clone(members))
+		for _, member := range members {
+			fields := strings.Fields(member)
+			if slices.Contains(over, member) {
+				continue
+			}
+			n++
+			asked, err := strconv.ParseInt(fields[len(fields)-1], 10, 64)
+			if at := time.Unix(asked, 0); err == nil && len(fields) == 3 && (since.IsZero() || at.Before(since)) {
+				since = at
+			}
+		}
 		return nil
 	})
-	return n, err
+	return n, since, err
 }
 
 // noteAsked notes who is asked, each with the rule: these people, and those who were sent it from that one on. Whom who asked
@@ -441,6 +455,19 @@ func (a *approval) reachOne(ctx context.Context, t *turn.Turn, s sent) (ok bool,
 	return true, nil
 }
 
+// nameOf is the name of an approver, as far as their own chat with the bot says it.
+func nameOf(ctx context.Context, t *turn.Turn, id string) string {
+	if isChat(id) {
+		return ""
+	}
+	in, err := turn.Reach(ctx, t, actions.Recipient{User: id})
+	if err != nil {
+		return ""
+	}
+	m, _ := turn.MemberOf(ctx, t, in, id)
+	return m.Name
+}
+
 // hasMet reports whether that person was found before, by another of their ids, and remembers them.
 func (a *approval) hasMet(who activity.Account) bool {
 	id := strings.ToLower(idOf(who))
@@ -589,7 +616,15 @@ func (a *approval) elsewhere() {
 // close says in all chats elsewhere how it ended.
 func (a *approval) close(ctx context.Context, t *turn.Turn, of *activity.Activity) error {
 	a.unlist(ctx)
-	for _, s := range a.Sent {
+	all := a.Sent
+	row, err := a.of.store.FindRow(ctx, looks, a.ID)
+	switch {
+	case err == nil:
+		all = append(slices.Clone(all), sent{To: looks, Conversation: row.Text})
+	case !errors.Is(err, state.ErrNoRow):
+		return err
+	}
+	for _, s := range all {
 		if s.Held {
 			continue
 		}
@@ -783,8 +818,12 @@ func replacing(t *turn.Turn, id string, card activity.Card) *activity.Activity {
 	return m
 }
 
-// maxListed limits the approvals that are listed at a time.
-const maxListed = 10
+const (
+	// maxListed limits the approvals that are listed at a time, and maxPlaces the other chats of a person that are looked at.
+	maxListed, maxPlaces = 10, 50
+	// looks is the table of the chats in which people saw what they had asked for in others, and maxLooks its rows.
+	looks, maxLooks = "approval-looks", 100_000
+)
 
 // Inbox is the handler of a command: it asks again what the person may decide, of here and of other conversations, and
 // shows what they wait for here, to be taken back.
@@ -799,7 +838,19 @@ func Inbox(ctx context.Context, t *turn.Turn) error {
 			places = append(places, one.In)
 		}
 	}
-	for _, in := range places {
+	asksHere := len(places) // from this one on, only what the person asked for
+	if t.Activity.Conversation.Personal() {
+		err := turn.Places(ctx, t, func(p turn.Place) error {
+			if !p.OnlyNotices && !slices.Contains(places, p.Conversation) && len(places) < asksHere+maxPlaces {
+				places = append(places, p.Conversation)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for i, in := range places {
 		waiting, err := turn.There(t, in).Waits(ctx, "")
 		if err != nil {
 			return err
@@ -812,6 +863,9 @@ func Inbox(ctx context.Context, t *turn.Turn) error {
 			}
 			v := a.of.viewOther(ctx, t, w)
 			theirs := w.Asked.From.ID == t.Activity.From.ID
+			if !theirs && i >= asksHere {
+				continue
+			}
 			if err := a.standIn(ctx, t, v.Asker); err != nil {
 				return err
 			}
@@ -826,6 +880,12 @@ func Inbox(ctx context.Context, t *turn.Turn) error {
 				copied.elsewhere()
 				ask, again = append(ask, copied.question(t, v, in)), append(again, asked{ID: a.ID, In: in})
 			case theirs:
+				if in != here {
+					row := state.Row{ID: a.ID, Text: here, Until: a.Expires.Add(time.Hour)}
+					if err := a.of.store.PutRow(ctx, looks, maxLooks, row); err != nil {
+						return err
+					}
+				}
 				copied := *a
 				copied.Alone = true // so it can only be taken back
 				own, ownAgain = append(own, copied.question(t, v, in)), append(ownAgain, asked{ID: a.ID, In: in})

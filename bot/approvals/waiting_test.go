@@ -28,17 +28,18 @@ func TestCountingChangesNothing(t *testing.T) {
 		return n
 	}
 	for id, at := range map[string]time.Time{"over": time.Now().Add(-time.Hour), "waits": time.Now().Add(time.Hour)} {
-		if err := store.Join(t.Context(), waitingSet(), fmt.Sprint(at.Unix(), " ", id)); err != nil {
+		if err := store.Join(t.Context(), waitingSet(), fmt.Sprint(at.Unix(), " ", id, " ", at.Unix()-7200)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n, err := Waiting(t.Context(), store); err != nil || n != 1 || members() != 2 {
-		t.Errorf("%d wait, %v, and %d are there", n, err, members())
+	n, since, err := Waiting(t.Context(), store)
+	if age := time.Since(since).Round(time.Minute); err != nil || n != 1 || members() != 2 || age != time.Hour {
+		t.Errorf("%d wait, %v, and %d are there, the oldest for %s", n, err, members(), age)
 	}
 	one := &turn.Turn{}
 	*asks.Of(one) = fmt.Sprint(time.Now().Add(time.Hour).Unix(), " new")
 	(&asking{store: store}).list(t.Context(), one, turn.Ended{Outcome: "waiting"})
-	if n, err := Waiting(t.Context(), store); err != nil || n != 2 || members() != 2 {
+	if n, _, err := Waiting(t.Context(), store); err != nil || n != 2 || members() != 2 {
 		t.Errorf("%d wait, %v, and %d are there once another is asked", n, err, members())
 	}
 }

@@ -108,19 +108,31 @@ func (r Registry) Queues(stats func() inbox.Stats) error {
 	return nil
 }
 
-// Approvals registers how many approvals wait, which is asked at each collection; NaN: the store gave no answer.
-func (r Registry) Approvals(waiting func(context.Context) (int, error)) error {
-	err := r.to.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: ours, Name: "approvals_waiting", Help: "Approvals that wait. Each replica shows those of all replicas.",
-	}, func() float64 {
-		ctx, cancel := context.WithTimeout(context.Background(), askWithin)
-		defer cancel()
-		n, err := waiting(ctx)
-		if err != nil {
-			return math.NaN()
-		}
-		return float64(n)
-	}))
+// Approvals registers how many approvals wait, and for how long the oldest does, which is asked at each collection; NaN: the
+// store gave no answer.
+func (r Registry) Approvals(waiting func(context.Context) (n int, since time.Time, err error)) error {
+	gauge := func(name, help string, of func(n int, since time.Time) float64) error {
+		return r.to.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Namespace: ours, Name: name, Help: help + " Each replica shows those of all replicas.",
+		}, func() float64 {
+			ctx, cancel := context.WithTimeout(context.Background(), askWithin)
+			defer cancel()
+			n, since, err := waiting(ctx)
+			if err != nil {
+				return math.NaN()
+			}
+			return of(n, since)
+		}))
+	}
+	err := errors.Join(
+		gauge("approvals_waiting", "Approvals that wait.", func(n int, _ time.Time) float64 { return float64(n) }),
+		gauge("approvals_oldest_seconds", "How long the oldest approval waits.", func(_ int, since time.Time) float64 {
+			if since.IsZero() {
+				return 0
+			}
+			return time.Since(since).Seconds()
+		}),
+	)
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}

@@ -902,8 +902,11 @@ func (s *Settings) Check() error {
 		}
 	}
 	for _, id := range s.Approvers {
-		if strings.Contains(id, "@") && !strings.HasPrefix(id, "19:") { // nobody could press the buttons
+		switch { // nobody could press the buttons, or anybody who takes that name
+		case strings.Contains(id, "@") && !strings.HasPrefix(id, "19:"), strings.ContainsAny(id, " \t"):
 			f.add("BOT_APPROVERS", "%.80q is a name, not an id or aadObjectId", id)
+		case !strings.Contains(id, ":") && !isGUID.MatchString(id):
+			s.warnings = append(s.warnings, fmt.Sprintf("BOT_APPROVERS: %.80q is neither an aadObjectId, which is a GUID, nor an id of Teams", id))
 		}
 	}
 	if s.Burst < 0 || s.Burst > 10*time.Second {

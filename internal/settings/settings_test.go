@@ -350,7 +350,7 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 		"a pipe of tokens":       {env{"microsoft-app-id": "a", "microsoft-app-tenant-id": guid, "microsoft-app-federated-token-file": pipe(t)}, []string{"MICROSOFT_APP_FEDERATED_TOKEN_FILE"}},
 		"an approval too long":   {env{"bot-approval-timeout": "720h1s"}, []string{"BOT_APPROVAL_TIMEOUT"}},
 		"a long burst":           {env{"bot-burst": "11s"}, []string{"BOT_BURST"}},
-		"a name for an approver": {env{"bot-approvers": "aad-ben,19:board@thread.v2,carla@contoso.com"}, []string{"BOT_APPROVERS"}},
+		"a name for an approver": {env{"bot-approvers": "aad-ben,19:board@thread.v2,carla@contoso.com,Ben Miller"}, []string{"BOT_APPROVERS", "BOT_APPROVERS"}},
 		"no time of day":         {env{"bot-approval-reminder": "9 am"}, []string{"BOT_APPROVAL_REMINDER"}},
 		"an audit without Redis": {env{"bot-audit-keep": "24h"}, []string{"BOT_AUDIT_KEEP"}},
 		"cost without a price":   {env{"bot-max-turn-cost": "1"}, []string{"BOT_MAX_TURN_COST"}},
