@@ -261,7 +261,9 @@ func playOut(rec *recorder, s *record.Scenario, cfg Config) history {
 		stage := r.prepare(&s.Steps[i])
 		stage.crash = 0
 		r.stage.Store(stage)
-		for _, d := range stage.deliveries {
+		began := time.Now()
+		for _, d := range slices.SortedStableFunc(slices.Values(stage.deliveries), byTime) {
+			time.Sleep(time.Until(began.Add(time.Duration(d.Event.AtMS) * time.Millisecond)))
 			insist(r, d)
 		}
 		r.kit.Settle()

@@ -87,6 +87,40 @@ steps:
   - event: {type: invoke, conversation: c1, from: mia, value: {approve: true}}
 `
 
+// twoApprovals are given elsewhere, in words and with a card, the second one an hour after the first.
+const twoApprovals = `
+name: a shop that asks two
+steps:
+  - event: {type: message, conversation: c1, from: mia, text: pay 5}
+    model: ['{"type":"plan","commands":[{"type":"DO","action":"pay","entities":{"eur":5},"saveAs":"A"},{"type":"SAY","response":"$A"}]}']
+  - event: {type: invoke, conversation: c1, from: mia, value: {send: true}}
+  - parallel:
+      - event: {type: invoke, conversation: "a:ben", from: ben, value: {approve: true}}
+      - event: {type: invoke, conversation: "a:carla", from: carla, value: {approve: true}, at_ms: 3600000}
+`
+
+// TestCrashesBetweenTwoApprovals: what comes again is what came, and what is later comes later.
+func TestCrashesBetweenTwoApprovals(t *testing.T) {
+	t.Parallel()
+	shop := with(func(_ *bottest.Outside, b *app.Bot) {
+		b.Setup = func(cfg *bot.Config) error {
+			cfg.Policy = func(context.Context, *actions.Turn, actions.Call) (actions.Approval, error) {
+				people := []string{"aad-ben", "aad-carla"}
+				later := []actions.Escalation{{After: 30 * time.Minute, To: []string{"aad-dora"}}}
+				return actions.Approval{Required: true, Approvers: people, Quorum: 2, Escalate: later}, nil
+			}
+			return nil
+		}
+	})
+	found := crash(t, twoApprovals, shop)
+	for _, f := range found.Faults {
+		t.Errorf("%s\n%s\n%s", f.Text, f.Place, f.Story)
+	}
+	if found.Covered != found.Places || found.Places == 0 {
+		t.Errorf("%s", found)
+	}
+}
+
 func crash(t *testing.T, scenario string, newBot func(*bottest.Outside) app.Bot) bottest.Crashes {
 	t.Helper()
 	list, err := record.Read("shop.yaml", []byte(scenario))

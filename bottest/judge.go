@@ -377,8 +377,10 @@ func together(deliveries []*delivery) *record.Step {
 }
 
 func inTime(deliveries []*delivery) []*delivery {
-	return slices.SortedStableFunc(slices.Values(deliveries), func(a, b *delivery) int { return cmp.Compare(a.Event.AtMS, b.Event.AtMS) })
+	return slices.SortedStableFunc(slices.Values(deliveries), byTime)
 }
+
+func byTime(a, b *delivery) int { return cmp.Compare(a.Event.AtMS, b.Event.AtMS) }
 
 func join[T any](all *[]T, more []T) {
 	if more != nil {

@@ -428,8 +428,10 @@ func (r *run) deliver(e *delivery) {
 		r.kit.StopRedis()
 		defer r.kit.StartRedis()
 	}
-	a, card := r.activity(e)
-	d := e.chat.Deliver(a)
+	if e.sent == nil { // else it comes again
+		e.sent, e.card = r.activity(e)
+	}
+	card, d := e.card, e.chat.Deliver(e.sent)
 	s := r.stage.Load()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -748,6 +750,8 @@ type delivery struct {
 	*record.Step
 	place  string // "" or "parallel 2: "
 	chat   *Chat
+	sent   map[string]any // the activity, once it was delivered
+	card   string         // that it clicks; "": none
 	answer *Delivery
 	of     *scene
 }

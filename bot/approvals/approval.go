@@ -57,6 +57,8 @@ type approval struct {
 	Escalate []escalation `json:"escalate,omitempty"` // those to come
 	Further  int          `json:"further,omitzero"`   // how many of the policy's escalations have come
 	Lost     []string     `json:"lost,omitempty"`     // names of those who have blocked the bot, of whom who asked has not read
+	SendBy   string       `json:"sendBy,omitempty"`   // the activity that let others read it
+	Again    bool         `json:"again,omitzero"`     // a click that had counted has come again
 	New      bool         `json:"new,omitzero"`       // the policy names others now, who are to be asked
 	Missed   bool         `json:"missed,omitzero"`    // somebody who may approve it cannot be reached
 	Here     []string     `json:"here,omitempty"`     // names of approvers in the conversation; "": not known
@@ -313,6 +315,12 @@ func (a *approval) question(t *turn.Turn, v view, in string) *activity.Activity 
 // Resume acts on the decision. Without one, the approval has expired.
 func (a *approval) Resume(ctx context.Context, t *turn.Turn) (come turn.Next, err error) {
 	v, d := a.of.viewOf(t), a.Decision
+	if a.Again {
+		a.Again = false
+		if d == nil && time.Now().Before(a.Expires) {
+			return turn.WaitOn(t, a)
+		}
+	}
 	if d == nil && a.Agreed {
 		return a.askHeld(ctx, t)
 	}
@@ -439,7 +447,7 @@ func (a *approval) Decide(v view, c *click, now time.Time) (refusal string) {
 	case now.After(a.Expires):
 		return v.Say(tooLate)
 	case sends && a.held() && c.by.ID != "" && c.by.ID == v.Asker.ID:
-		a.Agreed, a.Why = true, c.why()
+		a.Agreed, a.Why, a.SendBy = true, c.why(), c.activity
 		a.clicked(c)
 		return ""
 	case sends && !a.held() && c.by.ID == v.Asker.ID:
@@ -489,6 +497,12 @@ func (a *approval) Decide(v view, c *click, now time.Time) (refusal string) {
 	}
 	a.Decision = &d
 	return ""
+}
+
+// counted reports whether a click that did not decide it has counted before: who died as it was answered had saved that.
+func (a *approval) counted(c *click) bool {
+	voted := slices.ContainsFunc(a.Votes, func(d decision) bool { return d.Click == c.activity })
+	return a.Decision == nil && c.activity != "" && (c.activity == a.SendBy || voted)
 }
 
 // clicked notes the card that somebody clicked, so that it ends with the others, also if its id was lost.

@@ -437,6 +437,10 @@ func (c *click) take(ctx context.Context, t *turn.Turn, w *turn.Waiting) (ours b
 		if p.held() && p.Decision == nil && !reads && (c.by.ID == "" || c.by.ID != w.Asked.From.ID) { // nobody else has read it
 			return true, v.Say("You can't decide this. Nothing was done.")
 		}
+		if p.counted(c) {
+			p.Again = true
+			return true, ""
+		}
 		before := p.deciders()
 		refusal = p.judge(ctx, t, w, c)
 		changes, fresh := false, refusal == "" && p.namesOthers(before)
@@ -492,10 +496,15 @@ func (c *click) taken(ctx context.Context, t *turn.Turn, w *turn.Waiting) activi
 			}
 			return closing(c.refused)
 		}
-		t.Count(Counted, strings.TrimSuffix(a.decision(), always))
-		if a.Agreed {
+		if !a.Again {
+			t.Count(Counted, strings.TrimSuffix(a.decision(), always))
+		}
+		if a.Agreed || a.Again && c.activity == a.SendBy {
 			v.Asked = a.asked(t)
 			return a.Card(v, "")
+		}
+		if a.Again {
+			return a.Closed(v)
 		}
 		log.Str("approval", a.ID).Str("of_turn", w.Turn).Str("action", a.Action).
 			Str("by", t.Activity.From.ID).Str("decision", a.decision()).Msg("approval decided")
