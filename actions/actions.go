@@ -70,6 +70,9 @@ type Action struct {
 	Destructive bool
 	// Approval says that a person must approve each call, see [Policy].
 	Approval bool
+	// Within is how long people have to approve such a call, if the policy has neither a Within nor an Escalate. nil, or 0:
+	// the bot says.
+	Within func(entities map[string]any) time.Duration
 	// Connection is the OAuth connection whose token of the person the action needs, see [NeedsToken].
 	// "": none.
 	Connection string

@@ -274,6 +274,14 @@ func TestAgentReadsWhy(t *testing.T) {
 		if got := s.call(t, "mia-1", "get_approval", map[string]any{"id": asked.ID}); got.Status != "failed" || got.Text != why {
 			t.Errorf("nobody found: %+v", got)
 		}
+		asked = s.call(t, "mia-1", "request_approval", map[string]any{"what": "Deploy 1.4", "minutes": 5})
+		chat.ExpectCard("May I ask Ben").Press("Send")
+		ben.ExpectCard("Deploy 1.4")
+		time.Sleep(7 * time.Minute)
+		s.Settle()
+		if got := s.call(t, "mia-1", "get_approval", map[string]any{"id": asked.ID}); got.Status != "done" || got.Text != `{"decision":"unanswered"}` {
+			t.Errorf("after its minutes: %+v", got)
+		}
 		asked = s.call(t, "mia-1", "request_approval", map[string]any{"what": "Deploy 1.2"})
 		chat.ExpectCard("May I ask Ben").Press("Send")
 		ben.ExpectCard("Deploy 1.2").Press("Approve", "change:what", "Deploy 1.1")

@@ -283,6 +283,9 @@ func (f *asking) ready(ctx context.Context, t *turn.Turn, c *turn.Pending) (turn
 	}
 	a.Approvers, a.Self = f.approversOf(c.Approval)
 	a.Change, a.Delegation = c.Approval.Change, c.Approval.Delegation
+	if within := c.Action.Within; within != nil && c.Approval.Within == 0 && len(c.Approval.Escalate) == 0 {
+		c.Approval.Within = within(c.Entities)
+	}
 	fault := faultOf(c.Approval, a.Approvers, f.within)
 	if len(a.fields(f.viewOf(t))) < len(a.Change) {
 		fault = "an entity that may be changed is no text, number or yes or no of the action"

@@ -20,6 +20,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -569,7 +570,11 @@ func humans() *actions.Registry {
 		}
 		return cameOf(answer, "approved", "rejected", ""), nil
 	}
-	actions.Add(r, RequestApproval, "Asks people to approve something", approve, actions.Title("Give an approval"))
+	actions.Add(r, RequestApproval, "Asks people to approve something", approve, actions.Title("Give an approval")).
+		Within = func(entities map[string]any) time.Duration {
+		minutes, _ := strconv.Atoi(fmt.Sprint(entities["minutes"])) // else the bot says
+		return time.Duration(minutes) * time.Minute
+	}
 	return r
 }
 
