@@ -332,7 +332,7 @@ func (p *program) checkServices(ctx context.Context) (probes []probe) {
 func checkService(s settings.Service) check {
 	if s.Err != nil {
 		return warn("the service cannot be asked, so none of its actions is offered: "+s.Err.Error(),
-			"see that it runs, and its connection in bot.yaml")
+			"see that it runs, and that the bot has its right address")
 	}
 	var offered, refused, others []string
 	for _, one := range s.Has {

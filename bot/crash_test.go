@@ -151,15 +151,15 @@ func (m *mortal) isDead() bool {
 }
 
 func (m *mortal) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	if m.isDead() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.dead { // asked under the lock, or a connection would outlive it
 		return nil, errDead
 	}
 	conn, err := m.server.Dial(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.conns = append(m.conns, conn)
 	return pipe.Stepwise(conn, m.what, m.step), nil
 }
@@ -339,7 +339,9 @@ func liveWith(t *testing.T, in world, deaths ...place) (sent []string, died int,
 			case <-time.After(aLongTime):
 				quiet = true
 			}
-			taken = taken || c.deliver(m) // as the channel does
+			if !taken {
+				taken, quiet = c.deliver(m), false // as the channel does; a turn may only begin now
+			}
 			if c.stops && !c.stopped.Load() {
 				c.stopped.Store(c.send(m, stopBody))
 				quiet = false
