@@ -19,7 +19,6 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
-	"github.com/planbot-go/planbot/bot/offers"
 	"github.com/planbot-go/planbot/bot/teams"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/texts"
@@ -700,11 +699,6 @@ func (f *Feedback) readForm(feedback jsontext.Value) bool {
 }
 
 const fileInvoke = "fileConsent/invoke" // the invoke of a person's answer to a file that the bot offered
-
-// fileAnswered acts on it. The answer must be empty.
-func (b *Bot) fileAnswered(ctx context.Context, t *Turn, value any) (InvokeResponse, error) {
-	return InvokeResponse{}, b.offers.Take(ctx, t, value.(offers.Answer))
-}
 
 // Limits of how often a handler of [Bot.OnCardRefresh] runs for one person and card. Clients ask once
 // a minute, and when the message was edited.

@@ -754,3 +754,8 @@ func (b *Bot) sameFile(a *activity.Activity) (id string, lasting bool) {
 	}
 	return id, true
 }
+
+// fileAnswered acts on a person's answer to a file that the bot offered. The answer to the invoke must be empty.
+func (b *Bot) fileAnswered(ctx context.Context, t *Turn, value any) (InvokeResponse, error) {
+	return InvokeResponse{}, b.offers.Take(ctx, t, value.(offers.Answer))
+}
