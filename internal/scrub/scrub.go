@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -80,9 +81,15 @@ func FormsOf(secret string) []string {
 		string(quoted[1 : len(quoted)-1]), strings.Trim(strings.TrimSpace(plain.String()), `"`), hex.EncodeToString([]byte(secret)),
 		strings.ToUpper(hex.EncodeToString([]byte(secret))),
 	}
-	for _, escape := range all[1:3] {
-		all = append(all, escaped().ReplaceAllStringFunc(escape, strings.ToLower))
+	for _, address := range all[1:3] {
+		all = append(all, escaped().ReplaceAllStringFunc(address, strings.ToLower))
 	}
+	runes := []rune(secret)
+	units := utf16.Encode(runes)
+	all = append(all,
+		escape("%%%02X", []byte(secret)), escape("%%%02x", []byte(secret)), escape("&#%d;", runes), escape("&#x%X;", runes), escape("&#x%x;", runes),
+		escape(`\u%04X`, units), escape(`\u%04x`, units),
+	)
 	for _, alphabet := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
 		for before := range 3 {
 			whole := alphabet.EncodeToString([]byte(strings.Repeat("\x00", before) + secret))
@@ -94,6 +101,15 @@ func FormsOf(secret string) []string {
 		}
 	}
 	return slices.DeleteFunc(all, func(form string) bool { return len(form) < leastID })
+}
+
+// escape writes each part of a text in that format.
+func escape[T any](format string, parts []T) string {
+	var out strings.Builder
+	for _, one := range parts {
+		fmt.Fprintf(&out, format, one)
+	}
+	return out.String()
 }
 
 // NewForSecrets returns a scrubber that replaces secrets only: names and ids stay.

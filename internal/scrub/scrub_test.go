@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"html"
 	"net/url"
 	"regexp"
@@ -77,6 +78,8 @@ func TestFormsOfSecrets(t *testing.T) {
 		"base64": base64.StdEncoding.EncodeToString(raw), "without padding": base64.RawStdEncoding.EncodeToString(raw),
 		"base64url": base64.URLEncoding.EncodeToString(raw), "base64url without padding": base64.RawURLEncoding.EncodeToString(raw),
 		"JSON": string(inJSON[1 : len(inJSON)-1]), "HTML": html.EscapeString(secret),
+		"all in %": each("%%%02X", []byte(secret)), "all in small %": each("%%%02x", []byte(secret)), "all in &#": each("&#%d;", []rune(secret)),
+		"all in &#x": each("&#x%x;", []rune(secret)), `all in \u`: each(`\u%04x`, []rune(secret)),
 		"small escapes": regexp.MustCompile("%..").ReplaceAllStringFunc(url.QueryEscape(secret), strings.ToLower),
 	} {
 		if got := s.Text("it is " + form + " here"); got != "it is [secret] here" {
@@ -90,6 +93,15 @@ func TestFormsOfSecrets(t *testing.T) {
 			}
 		}
 	}
+}
+
+// each writes each unit of a text.
+func each[T any](format string, units []T) string {
+	var out strings.Builder
+	for _, unit := range units {
+		fmt.Fprintf(&out, format, unit)
+	}
+	return out.String()
 }
 
 // TestSentences: what people say about such things stays.
