@@ -84,7 +84,7 @@ func compare(a, b turnlog.Record) compareView {
 		facts = append(facts, sides{name, of(a.Head), of(b.Head)})
 	}
 	fact("received", func(h turnlog.Head) string { return h.Text })
-	fact("outcome", func(h turnlog.Head) string { return strings.TrimSpace(h.Outcome + " " + h.Error) })
+	fact("outcome", func(h turnlog.Head) string { return strings.TrimSpace(outcomeOf(h) + " " + h.Error) })
 	fact("waited", func(h turnlog.Head) string { return took(h.WaitedNS + h.PausedNS) })
 	fact("took", func(h turnlog.Head) string { return tookOf(h) })
 	fact("model calls", func(h turnlog.Head) string { return strconv.Itoa(h.ModelCalls) })

@@ -1266,7 +1266,7 @@ func (p *server) savePage(v testView) g.Node {
 			h.FieldSet(h.Legend(text("Turns of the conversation, oldest first")), h.Ul(h.Class("choice"), g.Map(v.Turns, func(t chosenTurn) g.Node {
 				return h.Li(h.Label(
 					h.Class("check"), h.Input(h.Type("checkbox"), h.Name("turn"), h.Value(t.ID), markup.On("checked", t.Chosen)),
-					text(" ", t.Person, ": ", t.Text, " "), dim(t.Outcome, ", ", clock(t.At)),
+					text(" ", t.Person, ": ", t.Text, " "), dim(outcomeOf(t.Head), ", ", clock(t.At)),
 				))
 			}))),
 			h.P(h.Button(h.Type("submit"), text("Show"))),
@@ -2097,7 +2097,7 @@ func activitiesPage(all []passed, query string) g.Node {
 			return h.Tr(
 				h.Data("status", cmp.Or(map[bool]string{a.Bad: "fail", a.Status == "accepted" || a.Out && !a.Bad: "ok"}[true], "none")),
 				h.Td(timeOf(a.At, a.At.Local().Format(time.TimeOnly))), h.Td(text(either(a.Out, "← out", "→ in"))), h.Td(text(a.Kind)), h.Td(text(a.Person, either(a.Place == "", "", " in "+a.Place))),
-				h.Td(text(first(a.Text, maxGist))), h.Td(h.Span(h.Class("mark"), text(a.Status)), of), h.Td(folds("JSON", a.Activity)),
+				h.Td(h.Class("words"), text(first(a.Text, maxGist))), h.Td(h.Span(h.Class("mark"), text(a.Status)), of), h.Td(folds("JSON", a.Activity)),
 			)
 		}))
 	}
