@@ -70,6 +70,9 @@ export const pageChecks = {
       await reads('otto', 'It needs 2 approvals.');
       await approve.click();
       await reads('mia', 'Otto Oduya approved this. It needs 2 approvals.');
+      const kept = path.join(dir, 'page'); // where the page writes once a second what it shows
+      await until(() => fs.readdirSync(kept).filter((file) => file.endsWith('.kept.json'))
+        .some((file) => fs.readFileSync(path.join(kept, file), 'utf8').includes('Otto Oduya approved this')));
       await bot.kill();
       await reads('ada', 'It needs 2 approvals.');
       await approve.click();
