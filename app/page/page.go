@@ -656,7 +656,10 @@ const lastMessages, lastTurns = 50, 50 // how many a view has before somebody as
 func (p *server) workbenchView(r *http.Request, most int) workbenchView {
 	q := r.URL.Query()
 	_, _, last, _ := p.hub.since(0)
-	v := workbenchView{List: p.turnListView(r), Have: strings.Fields(q.Get("have")), Last: last, Bot: p.cfg.Name, Examples: p.cfg.Examples[:min(3, len(p.cfg.Examples))], Thread: q.Get("thread")}
+	v := workbenchView{
+		List: p.turnListView(r), Have: strings.Fields(q.Get("have")), Last: last, Bot: p.cfg.Name,
+		Examples: p.cfg.Examples[:min(3, len(p.cfg.Examples))], Thread: q.Get("thread"),
+	}
 	v.Room, v.Rooms = p.chat.show(q.Get("room"))
 	v.As = v.Room.People[0].Key
 	if _, ok := v.Room.person(q.Get("as")); ok {

@@ -136,7 +136,8 @@ func (v *turnView) command(plan, number int, c turnlog.PlanCommand) (all []step)
 		all = append(all, s)
 	}
 	if all == nil {
-		all = []step{{Number: number, Kind: c.Kind, Action: c.Action, Planned: c.Entities, Result: "not run", Why: cmp.Or(v.notDone(plan, number), "The turn ended before it.")}}
+		why := cmp.Or(v.notDone(plan, number), "The turn ended before it.")
+		all = []step{{Number: number, Kind: c.Kind, Action: c.Action, Planned: c.Entities, Result: "not run", Why: why}}
 	}
 	return all
 }
@@ -321,7 +322,8 @@ func activities(p *server, query string) []passed {
 		r, _ := p.turns.Turn(head.ID) // it may be gone by now
 		place := strings.TrimPrefix(p.where(r.Head), " in ")
 		in := passed{
-			At: r.At, Kind: r.Type, Person: p.who(r.Head), Place: place, Text: r.Received.Text, Status: "accepted", Turn: r.ID, Activity: r.Received.Activity,
+			At: r.At, Kind: r.Type, Person: p.who(r.Head), Place: place, Text: r.Received.Text,
+			Status: "accepted", Turn: r.ID, Activity: r.Received.Activity,
 		}
 		switch r.Outcome {
 		case turnlog.Duplicate:
@@ -336,8 +338,8 @@ func activities(p *server, query string) []passed {
 		}
 		for _, s := range r.Sent {
 			out := passed{
-				At: s.At, Out: true, Kind: s.Kind, Person: in.Person, Place: place, Text: cmp.Or(s.Error, s.Text, either(len(s.Activity) > 0, "a card", "")),
-				Status: "no answer", Bad: s.Error != "", Turn: r.ID, Activity: s.Activity,
+				At: s.At, Out: true, Kind: s.Kind, Person: in.Person, Place: place,
+				Text: cmp.Or(s.Error, s.Text, either(len(s.Activity) > 0, "a card", "")), Status: "no answer", Bad: s.Error != "", Turn: r.ID, Activity: s.Activity,
 			}
 			if s.Status != 0 {
 				out.Status = fmt.Sprint(s.Status)

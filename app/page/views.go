@@ -1258,7 +1258,8 @@ func (p *server) savePage(v testView) g.Node {
 		g.If(v.Saved != "", h.P(
 			h.Class("note"), h.Role("status"), text("Saved as "), code(v.Saved), text(". Play it with "), code("bottest run ", v.Saved),
 			text(". If your bot has actions of its own, say what they are with "), code("--actions actions.json"),
-			text(", which the bot's command "), code("actions --json > actions.json"), text(" writes. A Go test plays it with the actions themselves, and their cards: "),
+			text(", which the bot's command "), code("actions --json > actions.json"),
+			text(" writes. A Go test plays it with the actions themselves, and their cards: "),
 			code(`bottest.RunScenarios(t, b, "`, v.Saved, `")`), text("."),
 		)),
 		g.If(len(v.Turns) > 0, h.Form(
@@ -2089,14 +2090,16 @@ func (p *server) dropPage(v dropView) g.Node {
 func activitiesPage(all []passed, query string) g.Node {
 	list := line(either(query == "", "Nothing has come in or gone out.", "No activity matches."))
 	if len(all) > 0 {
-		list = wide("Activities", []string{"Time", "Way", "Kind", "Person and place", "Text", "Status", "Activity"}, g.Map(all, func(a passed) g.Node {
+		heads := []string{"Time", "Way", "Kind", "Person and place", "Text", "Status", "Activity"}
+		list = wide("Activities", heads, g.Map(all, func(a passed) g.Node {
 			var of g.Node
 			if a.Turn != "" {
 				of = g.Group{space, link(turnAddress(a.Turn), "turn")}
 			}
 			return h.Tr(
 				h.Data("status", cmp.Or(map[bool]string{a.Bad: "fail", a.Status == "accepted" || a.Out && !a.Bad: "ok"}[true], "none")),
-				h.Td(timeOf(a.At, a.At.Local().Format(time.TimeOnly))), h.Td(text(either(a.Out, "← out", "→ in"))), h.Td(text(a.Kind)), h.Td(text(a.Person, either(a.Place == "", "", " in "+a.Place))),
+				h.Td(timeOf(a.At, a.At.Local().Format(time.TimeOnly))), h.Td(text(either(a.Out, "← out", "→ in"))), h.Td(text(a.Kind)),
+				h.Td(text(a.Person, either(a.Place == "", "", " in "+a.Place))),
 				h.Td(h.Class("words"), text(first(a.Text, maxGist))), h.Td(h.Span(h.Class("mark"), text(a.Status)), of), h.Td(folds("JSON", a.Activity)),
 			)
 		}))

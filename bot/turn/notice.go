@@ -306,7 +306,9 @@ func (e *Engine) keep(ctx context.Context, p *post) (string, error) {
 		return "", err
 	}
 	entry, key := inbox.Entry{Queue: queueOf(p.To)}, p.key(messages)
-	t.rec.Notice = &pendingNotice{Messages: messages, Known: p.known, Keyed: key != "" && p.Every == "", Run: p.Run, Person: p.person, Cause: turnid.From(ctx).Turn}
+	t.rec.Notice = &pendingNotice{
+		Messages: messages, Known: p.known, Keyed: key != "" && p.Every == "", Run: p.Run, Person: p.person, Cause: turnid.From(ctx).Turn,
+	}
 	t.rec.Own = p.feature
 	if p.fill != nil {
 		p.fill(t)

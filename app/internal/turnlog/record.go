@@ -260,7 +260,10 @@ func (r *Record) UnapprovedIn(plan int) bool {
 			asked = i
 		}
 	}
-	return asked >= 0 && (plan < len(r.Plans) || r.Outcome != Waiting && r.Outcome != Running) && !slices.ContainsFunc(r.Commands, func(c Command) bool {
+	if asked < 0 || plan == len(r.Plans) && (r.Outcome == Waiting || r.Outcome == Running) {
+		return false
+	}
+	return !slices.ContainsFunc(r.Commands, func(c Command) bool {
 		return c.Plan == plan && c.Approved && !c.At.Before(r.Journal[asked].At)
 	})
 }
