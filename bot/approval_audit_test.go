@@ -4,15 +4,12 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/audit"
 	"github.com/planbot-go/planbot/bottest"
-	"github.com/planbot-go/planbot/state"
 )
 
 // TestAuditOfWhoWasAsked names who could not be, whom who asked in private let read it, and that it was taken back.
@@ -23,12 +20,7 @@ func TestAuditOfWhoWasAsked(t *testing.T) {
 		"Don't send": {"unreachable aad-Nora", "asked ", "withdrawn "},
 	} {
 		config, ordered := laptops(actions.Approval{Approvers: []string{"aad-Nora", "aad-Ben"}})
-		var store *state.Store
-		policy := config.Change
-		config.Change = func(c *bot.Config) {
-			c.AuditKeep, store = time.Hour, c.Store
-			policy(c)
-		}
+		entriesOf := auditOf(&config)
 		bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
 			kit.Connector.Decides(func(s bottest.Sent) bottest.Answer {
 				if s.To == "" && strings.Contains(s.JSON, "aad-Nora") {
@@ -49,13 +41,7 @@ func TestAuditOfWhoWasAsked(t *testing.T) {
 			if *ordered != 0 {
 				t.Error("it ran")
 			}
-			var entries []string
-			if err := audit.Read(t.Context(), store, time.Time{}, func(e audit.Entry) error {
-				entries = append(entries, e.Outcome+" "+e.Asked)
-				return nil
-			}); err != nil {
-				t.Fatal(err)
-			}
+			entries := entriesOf(t, func(e audit.Entry) string { return e.Outcome + " " + e.Asked })
 			if diff := cmp.Diff(want, entries); diff != "" {
 				t.Errorf("%s: %s", button, diff)
 			}

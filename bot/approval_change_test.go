@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
@@ -17,7 +16,6 @@ import (
 	"github.com/planbot-go/planbot/bot/audit"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/bottest"
-	"github.com/planbot-go/planbot/state"
 )
 
 // TestChangedBeforeApproval: an approver makes it smaller. Who asked reads that and has to agree; then exactly that runs,
@@ -47,12 +45,7 @@ func TestChangedBeforeApproval(t *testing.T) {
 func TestAChangeEndsApprovals(t *testing.T) {
 	t.Parallel()
 	config, ordered := laptops(actions.Approval{Approvers: []string{"aad-Ben", "aad-Carla"}, Quorum: 2, Change: []string{"count"}})
-	var store *state.Store
-	policy := config.Change
-	config.Change = func(c *bot.Config) {
-		c.AuditKeep, store = time.Hour, c.Store
-		policy(c)
-	}
+	entriesOf := auditOf(&config)
 	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
 		mia, ben, carla := kit.Personal("Mia"), kit.Personal("Ben"), kit.Personal("Carla")
 		orderFor(t, kit, mia, "Ben, Carla", plan(say("Three are on their way.")))
@@ -69,13 +62,7 @@ func TestAChangeEndsApprovals(t *testing.T) {
 		}
 		mia.Expect("Three are on their way.")
 		expectDone(t, kit, ordered, 3)
-		var entries []string
-		if err := audit.Read(t.Context(), store, time.Time{}, func(e audit.Entry) error {
-			entries = append(entries, e.Outcome+" "+e.Entities[:6])
-			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		entries := entriesOf(t, func(e audit.Entry) string { return e.Outcome + " " + e.Entities[:6] })
 		two, three := turn.Hash(jsontext.Value(`{"count":2}`))[:6], turn.Hash(jsontext.Value(`{"count":3}`))[:6]
 		want := []string{"asked " + two, "sent " + two, "agreed " + two, "changed " + three, "agreed " + three, "approved " + three, "ok " + three}
 		if diff := cmp.Diff(want, entries); diff != "" {

@@ -20,7 +20,6 @@ import (
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/connector"
-	"github.com/planbot-go/planbot/state"
 )
 
 // delegate has somebody delegate for five days. The delegate reads it.
@@ -53,12 +52,7 @@ func mentions(chat *bottest.Chat, text string, people ...string) {
 func TestDelegate(t *testing.T) {
 	t.Parallel()
 	config, ordered := laptops(actions.Approval{Approvers: []string{"aad-Ben"}, Delegation: true})
-	var store *state.Store
-	policy := config.Change
-	config.Change = func(c *bot.Config) {
-		c.AuditKeep, store = 24*time.Hour, c.Store
-		policy(c)
-	}
+	entriesOf := auditOf(&config)
 	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
 		mia, ben, carla := kit.Personal("Mia"), kit.Personal("Ben"), kit.Personal("Carla")
 		delegate(t, kit, ben, "Carla")
@@ -92,15 +86,12 @@ func TestDelegate(t *testing.T) {
 		delegate(t, kit, ben, "Dora")
 		ben.Say("/forget yes")
 		ben.Expect("I've deleted everything I kept about you, except the audit of approvals and actions.")
-		var entries []string
-		if err := audit.Read(t.Context(), store, time.Time{}, func(e audit.Entry) error {
-			if e.What == "delegation" {
-				entries = append(entries, strings.TrimSpace(fmt.Sprint(e.User, " ", e.Outcome, " ", e.ID, " ", e.Action)))
+		entries := entriesOf(t, func(e audit.Entry) string {
+			if e.What != "delegation" {
+				return ""
 			}
-			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+			return strings.TrimSpace(fmt.Sprint(e.User, " ", e.Outcome, " ", e.ID, " ", e.Action))
+		})
 		want := []string{
 			"aad-Ben begun aad-Carla", "aad-Carla decided aad-Ben order", "aad-Ben ended aad-Carla",
 			"aad-Ben begun aad-Carla", "aad-Ben ended aad-Carla", "aad-Ben begun aad-Dora", "aad-Ben ended aad-Dora",

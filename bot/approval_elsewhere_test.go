@@ -13,11 +13,39 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bot/audit"
 	"github.com/planbot-go/planbot/bottest"
+	"github.com/planbot-go/planbot/state"
 )
 
 // laptops is a bot that orders laptops if this approval is given.
-func laptops(approval actions.Approval) (bottest.Config, *int) {
+func laptops(approval actions.Approval) (bottest.Config, *int) { return laptopsBy(&approval) }
+
+// auditOf has the bot keep an audit. It returns what reads it: a line for each entry, but for empty ones.
+func auditOf(config *bottest.Config) (read func(t *testing.T, line func(audit.Entry) string) []string) {
+	var store *state.Store
+	change := config.Change
+	config.Change = func(c *bot.Config) {
+		c.AuditKeep, store = 24*time.Hour, c.Store
+		change(c)
+	}
+	return func(t *testing.T, line func(audit.Entry) string) (lines []string) {
+		t.Helper()
+		err := audit.Read(t.Context(), store, time.Time{}, func(e audit.Entry) error {
+			if text := line(e); text != "" {
+				lines = append(lines, text)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return lines
+	}
+}
+
+// laptopsBy is one whose policy a test can change.
+func laptopsBy(approval *actions.Approval) (bottest.Config, *int) {
 	ordered, shop := new(int), map[string]bool{}
 	registry := actions.New()
 	actions.Add(registry, "order", "Orders laptops", func(ctx context.Context, _ *actions.Turn, in struct {
@@ -31,7 +59,7 @@ func laptops(approval actions.Approval) (bottest.Config, *int) {
 		return actions.Text("ordered %d", in.Count), nil
 	})
 	approval.Required = true
-	policy := func(context.Context, *actions.Turn, actions.Call) (actions.Approval, error) { return approval, nil }
+	policy := func(context.Context, *actions.Turn, actions.Call) (actions.Approval, error) { return *approval, nil }
 	return bottest.Config{Actions: registry, Change: func(c *bot.Config) { c.Policy = policy }}, ordered
 }
 

@@ -94,11 +94,8 @@ func TestAPolicyNamesOthers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			config, ordered := laptops(actions.Approval{})
-			approval := actions.Approval{Required: true, Approvers: c.was}
-			config.Change = func(b *bot.Config) {
-				b.Policy = func(context.Context, *actions.Turn, actions.Call) (actions.Approval, error) { return approval, nil }
-			}
+			approval := actions.Approval{Approvers: c.was}
+			config, ordered := laptopsBy(&approval)
 			bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
 				asks, ben, carla := kit.Personal("Mia"), kit.Personal("Ben"), kit.Personal("Carla")
 				private := strings.HasPrefix(c.was[0], "aad")
@@ -156,11 +153,8 @@ func TestForGoodByWhomThePolicyNames(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			config, ordered := laptops(actions.Approval{})
-			approval := actions.Approval{Required: true, Approvers: []string{"aad-Ben"}, Standing: true}
-			config.Change = func(b *bot.Config) {
-				b.Policy = func(context.Context, *actions.Turn, actions.Call) (actions.Approval, error) { return approval, nil }
-			}
+			approval := actions.Approval{Approvers: []string{"aad-Ben"}, Standing: true}
+			config, ordered := laptopsBy(&approval)
 			bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
 				mia, ben := kit.Personal("Mia"), kit.Personal("Ben")
 				orderFor(t, kit, mia, "Ben")

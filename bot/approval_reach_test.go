@@ -1,7 +1,6 @@
 package bot_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
 )
 
@@ -68,11 +66,8 @@ func TestWordsAreForTheCallAsItWas(t *testing.T) {
 // TestChangeOnAnOldCard: what the policy no longer lets anybody change does not approve the call as it is.
 func TestChangeOnAnOldCard(t *testing.T) {
 	t.Parallel()
-	config, ordered := laptops(actions.Approval{})
-	approval := actions.Approval{Required: true, Approvers: []string{"aad-Ben"}, Change: []string{"count"}}
-	config.Change = func(c *bot.Config) {
-		c.Policy = func(context.Context, *actions.Turn, actions.Call) (actions.Approval, error) { return approval, nil }
-	}
+	approval := actions.Approval{Approvers: []string{"aad-Ben"}, Change: []string{"count"}}
+	config, ordered := laptopsBy(&approval)
 	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
 		mia, ben := kit.Personal("Mia"), kit.Personal("Ben")
 		orderFor(t, kit, mia, "Ben")
@@ -130,18 +125,23 @@ func TestDelegateDecidesForAWhile(t *testing.T) {
 	})
 }
 
+// blockedBy refuses what the bot sends to a chat.
+func blockedBy(chat string) func(bottest.Sent) bottest.Answer {
+	return func(s bottest.Sent) (a bottest.Answer) {
+		if s.To == chat {
+			a = bottest.Answer{Status: http.StatusForbidden, Code: "MessageWritesBlocked"}
+		}
+		return a
+	}
+}
+
 // TestApproverWhoBlockedTheBot: who asked reads that the card did not come.
 func TestApproverWhoBlockedTheBot(t *testing.T) {
 	t.Parallel()
 	config, ordered := laptops(actions.Approval{Approvers: []string{"aad-Ben", "aad-Carla"}})
 	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
 		mia, carla := kit.Personal("Mia"), kit.Personal("Carla")
-		kit.Connector.Decides(func(s bottest.Sent) bottest.Answer {
-			if s.To == "a:Ben" {
-				return bottest.Answer{Status: http.StatusForbidden, Code: "MessageWritesBlocked"}
-			}
-			return bottest.Answer{}
-		})
+		kit.Connector.Decides(blockedBy("a:Ben"))
 		orderFor(t, kit, mia, "Ben, Carla")
 		mia.Expect("I can't reach Ben, who may approve this: Order.")
 		carla.ExpectCard("Approve").Press("Approve")
@@ -162,12 +162,7 @@ func TestOnlyApproverBlockedTheBot(t *testing.T) {
 		config, ordered := laptops(approval)
 		bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
 			mia, carla := kit.Personal("Mia"), kit.Personal("Carla")
-			kit.Connector.Decides(func(s bottest.Sent) bottest.Answer {
-				if s.To == "a:Ben" {
-					return bottest.Answer{Status: http.StatusForbidden, Code: "MessageWritesBlocked"}
-				}
-				return bottest.Answer{}
-			})
+			kit.Connector.Decides(blockedBy("a:Ben"))
 			kit.Model.Says(orderTwo)
 			began := time.Now()
 			mia.Say("order two laptops")

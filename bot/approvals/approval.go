@@ -183,12 +183,8 @@ func (a *approval) Data(t *turn.Turn) map[string]any {
 func (a *approval) note(t *turn.Turn, about turn.Holder, outcome string) {
 	n := turn.Note{What: "approval", Outcome: outcome, Action: a.Action, Of: a.Entities, ID: a.ID}
 	for _, s := range a.Sent {
-		rule := s.Rule
-		if s.For != nil {
-			rule += " of " + idOf(s.For.By)
-		}
 		if outcome == "sent" {
-			n.Asked = append(n.Asked, s.To+" ("+rule+")")
+			n.Asked = append(n.Asked, s.byRule())
 		}
 	}
 	turn.NoteFor(t, about, n)

@@ -97,22 +97,23 @@ func New(store *state.Store, all *actions.Registry, approvers []string, within t
 
 // Decided returns the action that a person has decided about, for which the record waited. "": there is none.
 func Decided(rec *turn.Record) (action string, approved bool) {
-	a := &approval{}
-	if rec.Wait == nil || json.Unmarshal(rec.Wait.Pauses["approval"], a) != nil || a.Decision == nil {
-		return "", false
+	if a := waits(rec); a.Decision != nil {
+		return a.Action, a.Decision.Approved
 	}
-	return a.Action, a.Decision.Approved
+	return "", false
+}
+
+// waits is the approval that the record waits for; an empty one: it waits for none.
+func waits(rec *turn.Record) (a approval) {
+	if rec.Wait != nil {
+		_ = json.Unmarshal(rec.Wait.Pauses["approval"], &a) // else there is none
+	}
+	return a
 }
 
 // HashOf returns the hash of the call that the record waits for a person to approve, see [turn.CallHash]. "": it waits
 // for no approval.
-func HashOf(rec *turn.Record) string {
-	a := &approval{}
-	if rec.Wait == nil || json.Unmarshal(rec.Wait.Pauses["approval"], a) != nil {
-		return ""
-	}
-	return a.Hash
-}
+func HashOf(rec *turn.Record) string { return waits(rec).Hash }
 
 // approvals is what a conversation's state keeps about them.
 type approvals struct {

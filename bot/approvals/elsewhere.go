@@ -312,7 +312,7 @@ func (a *approval) noteAsked(t *turn.Turn, outcome string, people []string, from
 	}
 	for _, s := range a.Sent[min(from, len(a.Sent)):] {
 		if s.For != nil && (!s.Held || !a.held()) {
-			all = append(all, s.To+" ("+byDelegation+" of "+idOf(s.For.By)+")")
+			all = append(all, s.byRule())
 		}
 	}
 	turn.NoteFor(t, t, turn.Note{What: "approval", Outcome: outcome, Action: a.Action, Of: a.Entities, ID: a.ID, Asked: all})
@@ -320,8 +320,8 @@ func (a *approval) noteAsked(t *turn.Turn, outcome string, people []string, from
 
 // Chain says in lines whom the record asked when, by which rule, and what each has decided. None: it waits for no approval.
 func Chain(rec *turn.Record) (lines []string) {
-	a := &approval{}
-	if rec.Wait == nil || json.Unmarshal(rec.Wait.Pauses["approval"], a) != nil {
+	a := waits(rec)
+	if a.Expires.IsZero() {
 		return nil
 	}
 	at := func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
@@ -679,6 +679,14 @@ func plain(name string) string {
 	return name
 }
 
+// byRule is who was asked, and by which rule.
+func (s sent) byRule() string {
+	if s.For == nil {
+		return s.To + " (" + s.Rule + ")"
+	}
+	return s.To + " (" + s.Rule + " of " + idOf(s.For.By) + ")"
+}
+
 // asked are those who were asked elsewhere or, if who asked is to agree to that first, are to be, in words.
 func (a *approval) asked(t *turn.Turn) string {
 	if !a.held() {
@@ -872,11 +880,11 @@ func Inbox(ctx context.Context, t *turn.Turn) error {
 			a.For = a.stands
 			decides := a.MayDecide(t.Activity.From, v.Asker, conversationOf(t.Activity))
 			delegates = delegates || decides && a.Delegation && !theirs && a.stands == nil
+			copied := *a
 			switch {
 			case in == here && (decides || theirs && (a.held() || a.asksAgain())):
 				ask, again = append(ask, a.question(t, v, "")), append(again, asked{ID: a.ID, In: in})
 			case decides:
-				copied := *a
 				copied.elsewhere()
 				ask, again = append(ask, copied.question(t, v, in)), append(again, asked{ID: a.ID, In: in})
 			case theirs:
@@ -886,7 +894,6 @@ func Inbox(ctx context.Context, t *turn.Turn) error {
 						return err
 					}
 				}
-				copied := *a
 				copied.Alone = true // so it can only be taken back
 				own, ownAgain = append(own, copied.question(t, v, in)), append(ownAgain, asked{ID: a.ID, In: in})
 			}
@@ -998,10 +1005,8 @@ func (a *approval) goOn(ctx context.Context, t *turn.Turn) (turn.Next, error) {
 	missedNow := a.Missed
 	a.Missed = missedNow || missed
 	a.Alone = len(a.Here)+len(a.Beside) == 0
-	v := a.of.viewOf(t)
 	if (asked == 0 || policy) && len(lost) == 0 && a.held() { // nobody else was to read it so far
-		v.Asked = a.asked(t)
-		a.redraw(ctx, t, a.Card(v, ""))
+		v := a.redrawOpen(ctx, t)
 		return a.waitOn(t, strings.Join(append(said, a.head(v)+a.choices(v, "**")), " "))
 	}
 	if _, err := a.ask(ctx, t, asked); err != nil {
@@ -1032,9 +1037,16 @@ func (a *approval) goOn(ctx context.Context, t *turn.Turn) (turn.Next, error) {
 	if missedNow {
 		said = append(said, t.Translate(missedSome))
 	}
+	a.redrawOpen(ctx, t)
+	return a.waitOn(t, strings.Join(said, " "))
+}
+
+// redrawOpen redraws what still asks, as the turn's person sees it.
+func (a *approval) redrawOpen(ctx context.Context, t *turn.Turn) view {
+	v := a.of.viewOf(t)
 	v.Asked = a.asked(t)
 	a.redraw(ctx, t, a.Card(v, ""))
-	return a.waitOn(t, strings.Join(said, " "))
+	return v
 }
 
 // unasked are those who may decide and were not asked elsewhere.
@@ -1112,9 +1124,7 @@ func (a *approval) tellChanged(ctx context.Context, t *turn.Turn) (turn.Next, er
 		return a.giveUp(ctx, t)
 	}
 	a.Changed.Told, a.Told = true, len(a.Votes)
-	v := a.of.viewOf(t)
-	v.Asked = a.asked(t)
-	a.redraw(ctx, t, a.Card(v, ""))
+	v := a.redrawOpen(ctx, t)
 	said := a.saysChange(v)
 	if a.asksAgain() {
 		said += " " + t.Translate("If you agree, say %s.", "**/approve "+a.ID+a.version()+"**")
@@ -1140,9 +1150,7 @@ func (a *approval) askHeld(ctx context.Context, t *turn.Turn) (turn.Next, error)
 	if !enough {
 		return a.giveUp(ctx, t)
 	}
-	v := a.of.viewOf(t)
-	v.Asked = a.asked(t)
-	a.redraw(ctx, t, a.Card(v, ""))
+	v := a.redrawOpen(ctx, t)
 	if t.ShowsCards() {
 		return a.waitOn(t, "")
 	}
