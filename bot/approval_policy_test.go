@@ -79,17 +79,21 @@ func TestAPolicyHangs(t *testing.T) {
 // TestAPolicyNamesOthers while an approval waits: they are asked at the next click, whatever that click does.
 func TestAPolicyNamesOthers(t *testing.T) {
 	t.Parallel()
-	const ben, carla = "19:ben@unq.gbl.spaces", "19:carla@unq.gbl.spaces"
+	const (
+		ben, carla = "19:ben@unq.gbl.spaces", "19:carla@unq.gbl.spaces"
+		no, two    = "You can't decide this. Nothing was done.", "It needs 2 approvals."
+		mayI       = "May I ask Carla to approve this?"
+	)
 	for name, c := range map[string]struct {
 		was, is []string
 		quorum  int
 		click   string // what Ben reads
 		says    string // what Mia reads then
 	}{
-		"instead, in private": {[]string{"aad-Ben"}, []string{"aad-Carla"}, 1, "You can't decide this. Nothing was done.", "May I ask Carla to approve this?"},
-		"too, in private":     {[]string{"aad-Ben"}, []string{"aad-Ben", "aad-Carla"}, 2, "It needs 2 approvals.", "May I ask Carla to approve this?"},
-		"instead":             {[]string{ben}, []string{carla}, 1, "You can't decide this. Nothing was done.", "I've asked an approver."},
-		"too":                 {[]string{ben}, []string{ben, carla}, 2, "It needs 2 approvals.", "Ben approved this. It needs 2 approvals. I've asked an approver."},
+		"instead, in private": {[]string{"aad-Ben"}, []string{"aad-Carla"}, 1, no, mayI},
+		"too, in private":     {[]string{"aad-Ben"}, []string{"aad-Ben", "aad-Carla"}, 2, two, mayI},
+		"instead":             {[]string{ben}, []string{carla}, 1, no, "I've asked an approver."},
+		"too":                 {[]string{ben}, []string{ben, carla}, 2, two, "Ben approved this. It needs 2 approvals. I've asked an approver."},
 		"the click is enough": {[]string{ben}, []string{ben, carla}, 1, "Approved by Ben", "They are on their way."},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -370,7 +370,8 @@ func New(cfg Config) (*Bot, error) {
 		faults = append(faults, fmt.Errorf("ApprovalReminder: %q is no time of day such as 09:00", cfg.ApprovalReminder))
 	}
 	if cfg.ApprovalTimeout > approvals.MaxWithin {
-		faults = append(faults, fmt.Errorf("ApprovalTimeout: %s is longer than state is kept, which is %s", cfg.ApprovalTimeout, approvals.MaxWithin))
+		faults = append(faults, fmt.Errorf("ApprovalTimeout: %s is longer than state is kept, which is %s",
+			cfg.ApprovalTimeout, approvals.MaxWithin))
 	}
 	if cfg.Budget.Tokens < 0 || !(cfg.Budget.Cost >= 0) {
 		faults = append(faults, errors.New("Budget: Tokens or Cost is negative"))

@@ -470,7 +470,7 @@ func (c *click) take(ctx context.Context, t *turn.Turn, w *turn.Waiting) (ours b
 			turn.NoteFor(t, w, turn.Note{What: "delegation", Outcome: "decided", Action: p.Action, Of: p.Entities, ID: idOf(p.stands.By)})
 		}
 		if refusal != "" && (p.Decision != nil || time.Now().After(p.Expires)) {
-			c.end(ctx, t, p.cards(), p.Closed(v))
+			c.end(ctx, t, p.Closed(v))
 		}
 		return true, refusal
 	case *question:
@@ -540,19 +540,22 @@ func (c *click) decided(conversation *state.Scope) (d decided) {
 }
 
 func (c *click) endLate(ctx context.Context, t *turn.Turn, conversation *state.Scope, said string) {
-	c.end(ctx, t, c.decided(conversation).Cards, closing(said))
+	known := c.cards // they show more than that
+	if c.here {
+		known = append(known, c.decided(conversation).Cards...)
+	}
+	if !slices.Contains(known, c.card) {
+		c.end(ctx, t, closing(said))
+	}
 }
 
-// end ends the card of a click that is too late, if it is one that nobody knows of: a process died before it saved its id.
-// known are those in the conversation of the turn.
-func (c *click) end(ctx context.Context, t *turn.Turn, known []string, card activity.Card) {
-	if !slices.Contains(c.cards, c.card) && !(c.here && slices.Contains(known, c.card)) {
-		m := replacing(t, "", card)
-		if c.Answers {
-			m = forPerson(t, card)
-		}
-		turn.Redraw(ctx, t, c.card, m)
+// end ends the card of a click that is too late: its id may be lost with a process that died before it saved it.
+func (c *click) end(ctx context.Context, t *turn.Turn, card activity.Card) {
+	m := replacing(t, "", card)
+	if c.Answers {
+		m = forPerson(t, card)
 	}
+	turn.Redraw(ctx, t, c.card, m)
 }
 
 // closing is a card without buttons that says one thing.

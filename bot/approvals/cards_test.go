@@ -286,3 +286,13 @@ func TestAClockThatJumps(t *testing.T) {
 		}
 	}
 }
+
+// TestTimeToDecide is not longer than state is kept.
+func TestTimeToDecide(t *testing.T) {
+	t.Parallel()
+	for within, fits := range map[time.Duration]bool{-1: false, 0: true, MaxWithin: true, MaxWithin + 1: false} {
+		if fault := faultOf(actions.Approval{Within: within}, nil, time.Hour); (fault == "") != fits {
+			t.Errorf("%s: %q", within, fault)
+		}
+	}
+}

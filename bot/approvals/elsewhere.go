@@ -971,12 +971,14 @@ func (a *approval) goOn(ctx context.Context, t *turn.Turn) (turn.Next, error) {
 	var said []string
 	if a.Told < len(a.Votes) {
 		a.Told = len(a.Votes)
-		said = append(said, t.Translate("%s approved this. It needs %s approvals.", a.Votes[a.Told-1].who(a.of.viewOf(t), plain), count(a.Quorum)))
+		who := a.Votes[a.Told-1].who(a.of.viewOf(t), plain)
+		said = append(said, t.Translate("%s approved this. It needs %s approvals.", who, count(a.Quorum)))
 	}
 	lost, policy := a.Lost, a.New
 	a.Lost, a.New = nil, false
 	for _, name := range lost {
-		said = append(said, t.Translate("I can't reach %s, who may approve this: %s.", cmp.Or(plain(name), t.Translate("an approver")), turn.Title(t, a.Action)))
+		name = cmp.Or(plain(name), t.Translate("an approver"))
+		said = append(said, t.Translate("I can't reach %s, who may approve this: %s.", name, turn.Title(t, a.Action)))
 	}
 	switch {
 	case len(said) > 0 && !policy && (len(lost) == 0 || a.asksEnough()):
@@ -995,7 +997,13 @@ func (a *approval) goOn(ctx context.Context, t *turn.Turn) (turn.Next, error) {
 			return turn.Next{}, err
 		}
 	}
-	for len(a.Escalate) > 0 && !policy && (len(lost) > 0 && !a.asksEnough() || len(lost) == 0 && len(a.Sent) == asked && len(a.Here)+len(a.Beside) == here) {
+	lacks := func() bool {
+		if len(lost) > 0 {
+			return !a.asksEnough()
+		}
+		return !policy && len(a.Sent) == asked && len(a.Here)+len(a.Beside) == here
+	}
+	for len(a.Escalate) > 0 && lacks() {
 		more, err := a.reachFurther(ctx, t)
 		if err != nil {
 			return turn.Next{}, err
