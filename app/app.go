@@ -177,15 +177,25 @@ func (b *Bot) assemble(s *settings.Settings, cfg bot.Config) (*bot.Bot, actions.
 	}
 	made, err := bot.New(cfg)
 	if err != nil {
+		bare, ofBare := bot.New(bot.Config{Actions: cfg.Actions, Planner: cfg.Planner, Store: cfg.Store, Channel: cfg.Channel, Authenticator: cfg.Authenticator})
+		if ofBare == nil { // tells what is wrong with the routes, too
+			err = errors.Join(err, b.route(bare))
+			discard(bare)
+		}
 		return nil, nil, cli.Usage(err)
 	}
-	if b.Routes != nil {
-		b.Routes(made)
-	}
-	if err := made.Check(); err != nil {
+	if err := b.route(made); err != nil {
 		return nil, nil, cli.Usage(err)
 	}
 	return made, cfg.Policy, nil
+}
+
+// route adds the bot's routes, and returns what is wrong with them.
+func (b *Bot) route(made *bot.Bot) error {
+	if b.Routes != nil {
+		b.Routes(made)
+	}
+	return made.Check()
 }
 
 // check is the mistakes in the settings and the bot, all at once. Setup, Routes and Connections are only tried
@@ -196,7 +206,7 @@ func (b *Bot) check(ctx context.Context, s *settings.Settings, more ...error) er
 	if err := cli.Check(s, more...); err == nil {
 		return nil
 	}
-	return cli.Check(s, append(more, b.tryConnections(ctx, s), b.tryWiring(ctx))...)
+	return cli.Check(s, append(more, b.tryConnections(ctx, s), b.tryWiring())...)
 }
 
 // tryWithin limits how long services may take to be looked at by a bot that does not start.
@@ -213,7 +223,7 @@ func (b *Bot) tryConnections(ctx context.Context, s *settings.Settings) error {
 }
 
 // tryWiring makes a bot that never starts, and returns what is wrong with it.
-func (b *Bot) tryWiring(ctx context.Context) (err error) {
+func (b *Bot) tryWiring() (err error) {
 	defer func() {
 		if recover() != nil {
 			err = nil // Setup or Routes need what the wrong settings lack
@@ -222,11 +232,16 @@ func (b *Bot) tryWiring(ctx context.Context) (err error) {
 	trial := Bot{Name: b.Name, Examples: b.Examples, Setup: b.Setup, Routes: b.Routes}
 	made, _, err := trial.assemble(nil, bot.Config{Actions: actions.New(), Planner: noPlanner{}})
 	if made != nil {
-		ended, cancel := context.WithCancel(ctx)
-		cancel()
-		_ = made.Drain(ended) // nothing runs in it
+		discard(made)
 	}
 	return err
+}
+
+// discard ends a bot that never started.
+func discard(made *bot.Bot) {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = made.Drain(ended) // nothing runs in it
 }
 
 // noPlanner plans nothing.

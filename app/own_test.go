@@ -241,8 +241,9 @@ func TestMistakesOfGo(t *testing.T) {
 		b.OnCommand("hours", nil)
 		b.OnNotice("", nil)
 	}}
-	both := wired
+	both, all := wired, wired
 	both.Planner = "tolls"
+	all.Setup = wrong.Setup
 	for _, c := range []struct {
 		b    Bot
 		want []string
@@ -250,6 +251,7 @@ func TestMistakesOfGo(t *testing.T) {
 		{wrong, []string{"app.Bot.Planner: ", "Approvers: number 1 is empty", "HistoryTurns is negative"}},
 		{wired, []string{`OnCommand "hours": the handler is nil`, "OnNotice: the name is empty"}},
 		{both, []string{"app.Bot.Planner: ", `OnCommand "hours": the handler is nil`, "OnNotice: the name is empty"}},
+		{all, []string{"HistoryTurns is negative", `OnCommand "hours": the handler is nil`, "OnNotice: the name is empty"}},
 	} {
 		var out, errs strings.Builder
 		code := runAll(t.Context(), c.b, []string{"serve", "--port=0", "--bot-page=false"}, &cli.Streams{Out: &out, Err: &errs})
