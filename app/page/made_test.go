@@ -147,7 +147,7 @@ func (c *bundle) say(room, text string) string {
 	if status := c.post("/dev/chat/say", url.Values{"room": {room}, "as": {room}, "text": {text}}, nil); status != http.StatusNoContent {
 		c.t.Fatalf("say: %d", status)
 	}
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		all := c.page.Turns().Turns()
 		if len(all) > before && all[0].Outcome != "running" {
 			return all[0].ID

@@ -286,7 +286,7 @@ func (s *attempted) say(room, text string) (id string) {
 // over waits until there are more turns than before and all are over.
 func (s *attempted) over(had int) (id string) {
 	s.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		all := s.page.Turns().Turns()
 		if len(all) > had && all[0].Outcome != "running" {
 			return all[0].ID
@@ -539,7 +539,7 @@ func lastSaid(rec turnlog.Record) (text string) {
 // shows waits until the messages of a conversation show a text.
 func (s *attempted) shows(room, text string) {
 	s.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(s.get("/dev/parts/messages?room="+room), text); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(s.get("/dev/parts/messages?room="+room), text); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			s.Fatalf("%s does not show %q", room, text)
 		}
@@ -651,7 +651,7 @@ func TestAnsweredTogether(t *testing.T) {
 	s.shows("mia", "I have nothing to say.")
 	joined := regexp.MustCompile(`data-outcome="joined".*?in turn (\w+)</span>`)
 	found := [][]string{}
-	for deadline := time.Now().Add(10 * time.Second); len(found) < 2 && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); len(found) < 2 && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		found = joined.FindAllStringSubmatch(s.get("/dev/turns"), -1)
 	}
 	if len(found) != 2 || found[0][1] != found[1][1] {
@@ -705,7 +705,7 @@ func TestRunningTurn(t *testing.T) {
 		t.Fatalf("say: %d %s", status, body)
 	}
 	view := ""
-	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(view, "no answers yet"); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(view, "no answers yet"); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the turn is %s", view)
 		}
