@@ -177,7 +177,9 @@ func (b *Bot) assemble(s *settings.Settings, cfg bot.Config) (*bot.Bot, actions.
 	}
 	made, err := bot.New(cfg)
 	if err != nil {
-		bare, ofBare := bot.New(bot.Config{Actions: cfg.Actions, Planner: cfg.Planner, Store: cfg.Store, Channel: cfg.Channel, Authenticator: cfg.Authenticator})
+		bare, ofBare := bot.New(bot.Config{
+			Actions: cfg.Actions, Planner: cfg.Planner, Store: cfg.Store, Channel: cfg.Channel, Authenticator: cfg.Authenticator,
+		})
 		if ofBare == nil { // tells what is wrong with the routes, too
 			err = errors.Join(err, b.route(bare))
 			discard(bare)

@@ -339,7 +339,8 @@ func activities(p *server, query string) []passed {
 		for _, s := range r.Sent {
 			out := passed{
 				At: s.At, Out: true, Kind: s.Kind, Person: in.Person, Place: place,
-				Text: cmp.Or(s.Error, s.Text, either(len(s.Activity) > 0, "a card", "")), Status: "no answer", Bad: s.Error != "", Turn: r.ID, Activity: s.Activity,
+				Text: cmp.Or(s.Error, s.Text, either(len(s.Activity) > 0, "a card", "")), Status: "no answer", Bad: s.Error != "",
+				Turn: r.ID, Activity: s.Activity,
 			}
 			if s.Status != 0 {
 				out.Status = fmt.Sprint(s.Status)

@@ -2100,14 +2100,16 @@ func activitiesPage(all []passed, query string) g.Node {
 				h.Data("status", cmp.Or(map[bool]string{a.Bad: "fail", a.Status == "accepted" || a.Out && !a.Bad: "ok"}[true], "none")),
 				h.Td(timeOf(a.At, a.At.Local().Format(time.TimeOnly))), h.Td(text(either(a.Out, "← out", "→ in"))), h.Td(text(a.Kind)),
 				h.Td(text(a.Person, either(a.Place == "", "", " in "+a.Place))),
-				h.Td(h.Class("words"), text(first(a.Text, maxGist))), h.Td(h.Span(h.Class("mark"), text(a.Status)), of), h.Td(folds("JSON", a.Activity)),
+				h.Td(h.Class("words"), text(first(a.Text, maxGist))), h.Td(h.Span(h.Class("mark"), text(a.Status)), of),
+				h.Td(folds("JSON", a.Activity)),
 			)
 		}))
 	}
 	return body(
 		h.H1(text("Activities")),
 		h.P(
-			text("The last "), text(maxPassed), text(" that came in and went out in the turns that the page keeps, and what the bot refused. Newest first. "),
+			text("The last "), text(maxPassed), text(" that came in and went out in the turns that the page keeps, "+
+				"and what the bot refused. Newest first. "),
 			link("/dev/activities.json", "JSON"),
 		),
 		filterForm("/dev/activities", query),
