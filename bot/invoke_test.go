@@ -500,7 +500,7 @@ func TestAReplyThatIsTooLarge(t *testing.T) {
 		b.expectFault("part of my answer could not be sent")
 		got := b.deliver(event{"text": "talk", "deliveryMode": "expectReplies"})
 		if !strings.Contains(got.body, "could not be sent") || strings.Contains(got.body, "xxx") {
-			t.Errorf("%d %.300s", got.status, got.body)
+			t.Errorf("%d %.3000s", got.status, got.body)
 		}
 	})
 }
