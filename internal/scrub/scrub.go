@@ -88,7 +88,7 @@ func FormsOf(secret string) []string {
 	units := utf16.Encode(runes)
 	all = append(all,
 		escape("%%%02X", []byte(secret)), escape("%%%02x", []byte(secret)),
-			escape("&#%d;", runes), escape("&#x%X;", runes), escape("&#x%x;", runes),
+		escape("&#%d;", runes), escape("&#x%X;", runes), escape("&#x%x;", runes),
 		escape(`\u%04X`, units), escape(`\u%04x`, units),
 	)
 	for _, alphabet := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
