@@ -3,6 +3,7 @@ package sandbox_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -25,6 +26,11 @@ const secret = "sesame-open"
 
 func TestMain(m *testing.M) {
 	if err := os.Setenv("OPENAI_API_KEY", secret); err != nil {
+		panic(err)
+	}
+	flag.Parse()
+	// The limit of processes counts all scripts of a user: more of them at once leave each other too few.
+	if err := flag.Set("test.parallel", "2"); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m)
