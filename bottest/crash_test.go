@@ -102,6 +102,7 @@ steps:
 // TestCrashesBetweenTwoApprovals: what comes again is what came, and what is later comes later.
 func TestCrashesBetweenTwoApprovals(t *testing.T) {
 	t.Parallel()
+	ci.NotUnderRace(t, "it dies at a hundred places")
 	shop := with(func(_ *bottest.Outside, b *app.Bot) {
 		b.Setup = func(cfg *bot.Config) error {
 			cfg.Policy = func(context.Context, *actions.Turn, actions.Call) (actions.Approval, error) {
@@ -127,7 +128,7 @@ func crash(t *testing.T, scenario string, newBot func(*bottest.Outside) app.Bot)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return bottest.PlayCrashes(&list[0], time.Minute, func(out *bottest.Outside) bottest.Config {
+	return bottest.PlayCrashes(&list[0], 10*time.Minute, func(out *bottest.Outside) bottest.Config {
 		return bottest.Config{Name: "Shop", New: func(ctx context.Context, parts bottest.Parts) (*bot.Bot, error) {
 			return app.New(ctx, newBot(out), parts.Model, parts.Bot)
 		}}
