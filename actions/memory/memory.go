@@ -453,7 +453,7 @@ func quote(all []Fact, found []int) string {
 // It rather sees one too many.
 func secret(text string) bool {
 	return strings.Contains(scrub.New().Text(text), scrub.Secret) && !strings.Contains(text, scrub.Secret) ||
-		credential().MatchString(text) || login().MatchString(text) || identity().MatchString(text) || hasLongNumber(text)
+		credential().MatchString(text) || accountSecret().MatchString(text) || identity().MatchString(text) || hasLongNumber(text)
 }
 
 // is stands between the name of a secret and the secret.
@@ -471,8 +471,8 @@ const (
 	digits = `\d[\d -]{2,}`
 )
 
-// login matches codes of doors, passwords with the name of an account, and answers to secret questions.
-var login = lazy.Regexp(`(?i)(?:` +
+// accountSecret matches codes of doors, passwords beside the name of an account, and answers to secret questions.
+var accountSecret = lazy.Regexp(`(?i)(?:` +
 	`\b(?:log[ -]?in|sign[ -]?in|anmeldung|zugangsdaten|zugang|account|konto|user(?:name)?|benutzer(?:name)?)` + is + `\S+\s*[/|,;:]\s*\S*\d|` +
 	opened + `[^.!?]{0,20}` + code + `[^.!?]{0,30}` + digits + `|` + code + `[^.!?]{0,20}` + opened + `[^.!?]{0,30}` + digits + `|` +
 	digits + `[^.!?]{0,25}` + code + `[^.!?]{0,20}` + opened + `|` + digits + `[^.!?]{0,20}` + opened + `[^.!?]{0,5}` + code + `|` +
