@@ -44,6 +44,13 @@ func (s *story) again(i int, at times) {
 	s.posts = append(s.posts, p)
 }
 
+// refused is a try of the reply at i that came to nothing before.
+func (s *story) refused(i int, at times) {
+	p := s.posts[i]
+	p.at, p.done, p.outcome = at, at, refused
+	s.posts = append(s.posts, p)
+}
+
 func TestChecksBite(t *testing.T) {
 	t.Parallel()
 	kill := fault{"SIGKILL", 1205 * ms, 1206 * ms}
@@ -73,6 +80,8 @@ func TestChecksBite(t *testing.T) {
 		"twice for a reset":   {func(s *story) { s.posts[2].outcome = dropped; s.again(2, 1900*ms); s.posts[4].outcome = taken }, promises(), nil},
 		"stuck":               {func(s *story) { s.posts[3].at += 16 * time.Second }, promises(), []string{"c2-0003 was answered at 18.02s, although nothing stood in its way since 2.001s"}},
 		"stuck, a fault":      {func(s *story) { s.posts[3].at += 16 * time.Second; s.faults = []fault{{"Redis", 2100 * ms, 9000 * ms}} }, promises(), nil},
+		"refused, then soon":  {func(s *story) { s.posts[3].at += 16 * time.Second; s.refused(3, 9000*ms) }, promises(), nil},
+		"refused, then stuck": {func(s *story) { s.posts[3].at += 26 * time.Second; s.refused(3, 9000*ms) }, promises(), []string{"c2-0003 was answered at 28.02s, although nothing stood in its way since 9s"}},
 		"a fault told":        {func(s *story) { s.again(2, 1900*ms); s.posts[4].text = "Sorry (turn 3d7r6cwcydr5)" }, promises(), []string{"was answered with", "into conversation-2"}},
 		"to nobody's message": {func(s *story) { s.posts[3].replyTo = "else" }, spoken(), []string{"c2-0003, acknowledged at 2.001s, was never answered", `in answer to "else"`, "list once", "list twice"}},
 		"in a wrong place":    {func(s *story) { s.posts[2].conversation = "conversation-1" }, promises(), []string{"into conversation-1"}},

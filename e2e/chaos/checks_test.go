@@ -138,7 +138,8 @@ func reordered(s story) (broken []string) {
 const soon = 15 * time.Second
 
 // delayed finds turns that waited longer than that after they were acknowledged,
-// after the turn before them, and after the last fault before their reply.
+// after the turn before them, after the last try to answer that the connector
+// refused, and after the last fault before their reply.
 func delayed(s story) (broken []string) {
 	shown, order := s.replies(), s.turns()
 	for _, m := range s.messages {
@@ -150,6 +151,11 @@ func delayed(s story) (broken []string) {
 		if i := slices.Index(order[m.talk], m.key); i > 0 {
 			before := shown[order[m.talk][i-1].id()]
 			free = max(free, before[len(before)-1].done)
+		}
+		for _, p := range s.posts {
+			if !p.shown() && p.answers() == m.id() && p.at < began {
+				free = max(free, p.done)
+			}
 		}
 		for _, f := range s.faults {
 			if f.from < began {
