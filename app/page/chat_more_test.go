@@ -62,6 +62,26 @@ func TestPasted(t *testing.T) {
 	}
 }
 
+// TestFieldsOfMessages looks for fields of text, for each of which a browser lays out the page anew: they are
+// made when they are needed, or there for who has no script.
+func TestFieldsOfMessages(t *testing.T) {
+	t.Parallel()
+	w := wire(t, page.Parts{})
+	w.post("/dev/chat/say", "room", "mia", "text", "a</noscript>b")
+	w.next()
+	_, body := w.do(http.MethodGet, "/dev/parts/messages?room=mia", nil)
+	late := regexp.MustCompile(`<noscript>(.*?)</noscript>`)
+	made := late.FindAllStringSubmatch(body, -1)
+	if len(made) != 1 || !strings.Contains(made[0][1], `value="a&lt;/noscript&gt;b"`) {
+		t.Errorf("made when they are needed: %q", made)
+	}
+	for _, field := range regexp.MustCompile(`<input[^>]*>`).FindAllString(late.ReplaceAllString(body, ""), -1) {
+		if !strings.Contains(field, `type="hidden"`) {
+			t.Errorf("there at once: %s", field)
+		}
+	}
+}
+
 // TestNewPeople adds somebody, who is then in groups and in a chat of their own, and a group.
 func TestNewPeople(t *testing.T) {
 	t.Parallel()

@@ -587,7 +587,7 @@ func (s shownMessage) content() g.Group {
 			said = s.Activity.Text
 		}
 		change = g.Group{
-			h.Input(h.Name("text"), h.Aria("label", "New text"), h.Value(said)),
+			h.NoScript(h.Input(h.Name("text"), h.Aria("label", "New text"), h.Value(said))),
 			h.Button(h.Name("change"), h.Value("edit"), text("Edit")), h.Button(h.Name("change"), h.Value("delete"), text("Delete")),
 		}
 	}
@@ -608,7 +608,7 @@ func (s shownMessage) content() g.Group {
 		h.Div(h.Class("acts"),
 			g.If(s.Rates, h.Details(h.Summary(text("Rate"), unseen(" this message")), chatForm(
 				"rate", true, where, sends("message", s.ID),
-				h.Input(h.Name("text"), h.Aria("label", opinion), h.Placeholder(opinion)), rate("like", "Like"), rate("dislike", "Dislike"),
+				h.NoScript(h.Input(h.Name("text"), h.Aria("label", opinion), h.Placeholder(opinion))), rate("like", "Like"), rate("dislike", "Dislike"),
 			))),
 			h.Details(
 				h.Class("change"), h.Summary(text("Change"), unseen(" this message")),

@@ -1,6 +1,6 @@
 // The chat: the composer, mentions, and what is sent without loading the page anew.
 import { drawCards } from './card.js';
-import { onChange, refresh } from './live.js';
+import { nodesOf, onChange, refresh } from './live.js';
 
 const form = document.getElementById('say');
 const box = document.getElementById('text');
@@ -37,10 +37,10 @@ document.addEventListener('submit', async (e) => {
   if (of !== form && of.dataset.quiet === undefined) return;
   e.preventDefault();
   if (of !== form) {
-    const menu = of.closest('.menu');
+    const opened = of.closest('.menu, .change');
     const sent = post(of, e.submitter); // which has read the form
-    if (menu) {
-      menu.open = false;
+    if (opened) {
+      opened.open = false;
       box.focus();
     }
     await sent;
@@ -62,6 +62,13 @@ document.addEventListener('submit', async (e) => {
   log.scrollTop = log.scrollHeight;
   refresh('messages');
 });
+
+/** Makes the fields of what opens, which only a page without script has at once: a browser that fills in forms lays out all for each. */
+function fields(of) {
+  const later = of.querySelector('noscript');
+  later?.replaceWith(later.firstElementChild ?? nodesOf(later.textContent));
+}
+log.addEventListener('toggle', (e) => fields(e.target), true);
 
 let chosen = 0;
 /** What is begun before the cursor: a command, after a mention at most, or a mention. */
@@ -119,7 +126,10 @@ box.addEventListener('keydown', (e) => {
     const last = [...log.querySelectorAll('.theirs')].findLast((one) => one.dataset.from === document.getElementById('as').value)?.querySelector('.change');
     if (!last) return;
     last.open = true;
-    last.querySelector('[name=text]').focus();
+    fields(last);
+    const field = last.querySelector('[name=text]');
+    field.focus();
+    field.setSelectionRange(field.value.length, field.value.length);
     e.preventDefault();
   }
 });
