@@ -250,6 +250,29 @@ func TestStopBetweenTwoApprovals(t *testing.T) {
 	})
 }
 
+// TestCardThatCameTwice: a click on the first of two cards, of which the bot knows only the second, ends both.
+func TestCardThatCameTwice(t *testing.T) {
+	t.Parallel()
+	config, _ := laptops(actions.Approval{Approvers: []string{"aad-Ben"}})
+	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+		mia := kit.Personal("Mia")
+		kit.Model.Says(orderTwo)
+		kit.Connector.Fails(bottest.Answer{CutOff: true})
+		mia.Say("order two laptops")
+		first, second := mia.ExpectCard("May I ask Ben"), mia.ExpectCard("May I ask Ben")
+		first.Press("Send")
+		kit.Personal("Ben").ExpectCard("Asked by Mia.").Press("Approve")
+		mia.Expect("They are on their way.")
+		closed := map[string]bool{}
+		for _, s := range kit.Connector.Sent() {
+			closed[s.ID] = closed[s.ID] || s.Method == "PUT" && len(s.Buttons()) == 0
+		}
+		if !closed[first.ID] || !closed[second.ID] || first.ID == second.ID {
+			t.Errorf("of %s and %s these were closed: %v", first.ID, second.ID, closed)
+		}
+	})
+}
+
 // TestNobodyToAsk: a card that nobody can press is never shown.
 func TestNobodyToAsk(t *testing.T) {
 	t.Parallel()

@@ -129,7 +129,9 @@ func TestApprovalYes(t *testing.T) {
 			t.Errorf("answer %d %s", got.status, got.body)
 		}
 		d.expect("Closed it.")
-		d.connector.await(t, "update of the card", func(s sent) bool { return s.Method == http.MethodPut && strings.Contains(s.JSON, "Approved by Mia") })
+		if update := d.connector.NextUpdate(t); !strings.Contains(fmt.Sprint(update.Body), "Approved by Mia") {
+			t.Errorf("updated with %v", update.Body)
+		}
 		if diff := cmp.Diff([]ticket{{12345678901234567, "*bold* [x](http://evil)\u202e"}}, *d.closed); diff != "" {
 			t.Error(diff)
 		}

@@ -476,7 +476,7 @@ func TestACardAfterRefusedWords(t *testing.T) {
 		mia.ExpectCard("May I do this?").Press("Approve")
 		mia.Expect("I have closed it.")
 		expectWire(t, kit, "streaming Let me look at your groceries lis", "final Let me look at your groceries lis", "DELETE ",
-			"message ", "PUT ", "PUT ", "message I have closed it.")
+			"message ", "PUT ", "message I have closed it.")
 	})
 }
 

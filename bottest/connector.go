@@ -295,9 +295,9 @@ func (c *Connector) next() (Sent, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for c.read < len(c.sent) {
-		s, shown := c.shown(c.read)
+		s := c.sent[c.read]
 		c.read++
-		if shown {
+		if s.Message() {
 			c.looked[s.Seq] = true
 			return s, true
 		}
@@ -305,35 +305,12 @@ func (c *Connector) next() (Sent, bool) {
 	return Sent{}, false
 }
 
-// shown returns the message that people have with the request at that place: a new one or, with the update that makes it
-// whole, one that nobody could click before. ok is false if there is none.
-func (c *Connector) shown(at int) (s Sent, ok bool) {
-	s = c.sent[at]
-	if s.Method != http.MethodPut || s.Reaction != "" || s.Status >= http.StatusBadRequest {
-		return s, s.Message() && !s.inert()
-	}
-	for _, before := range slices.Backward(c.sent[:at]) {
-		if before.ID == s.ID && before.To == s.To && before.Status < http.StatusBadRequest && before.Reaction == "" {
-			whole := before
-			updated := *s.Activity
-			updated.Recipient = before.Activity.Recipient
-			whole.Activity, whole.JSON = &updated, s.JSON
-			return whole, before.Message() && before.inert()
-		}
-	}
-	return s, false
-}
-
-// inert reports whether the message says that nobody can click it yet.
-func (s Sent) inert() bool { return strings.Contains(string(s.Activity.Extra), `"ignoringInput"`) }
-
 // said returns the messages to a conversation so far.
 func (c *Connector) said(to string) (all []Sent) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i := range c.sent {
-		s, shown := c.shown(i)
-		if s.To == to && shown {
+	for _, s := range c.sent {
+		if s.To == to && s.Message() {
 			all = append(all, s)
 		}
 	}
@@ -372,9 +349,8 @@ func (c *Connector) look(sent ...Sent) {
 func (c *Connector) overlooked(except string) (told []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i := range c.sent {
-		s, shown := c.shown(i)
-		if shown && !c.looked[s.Seq] && s.To != except {
+	for _, s := range c.sent {
+		if s.Message() && !c.looked[s.Seq] && s.To != except {
 			told = append(told, fmt.Sprintf("the bot said %q in %s, which nothing expected", s.line(), s.To))
 		}
 	}

@@ -117,8 +117,8 @@ func (r reply) asks() bool { return r.card != "" && r.card != anotherCard }
 const anotherCard = "(another)" // a card that asks for no approval
 
 var (
-	// approvalIn finds the name of an approval in the buttons of its card or, if they come later, in its words.
-	approvalIn = lazy.Regexp(`(?:"approval":"|/reject )(\w+)`)
+	// approvalIn finds the name of an approval in the buttons of its card.
+	approvalIn = lazy.Regexp(`"approval":"([^"\\]+)"`)
 	// inWords matches the text form of the card, for a channel without cards.
 	inWords = lazy.Regexp(`(?s)^May I do this\? \*\*([^*]+)\*\*.*/approve ([^ *]+)`)
 )

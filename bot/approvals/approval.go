@@ -44,6 +44,7 @@ type approval struct {
 	Expires   time.Time      `json:"expires"`
 	Remind    time.Time      `json:"remind,omitzero"`    // when people are reminded next; zero: never
 	CardID    string         `json:"card,omitempty"`     // id of the message that asks
+	Clicked   []string       `json:"clicked,omitempty"`  // ids of others that ask, too: such as one that was sent again after a crash
 	Decision  *decision      `json:"decision,omitempty"` // nil: none yet, or it expired
 
 	// Quorum is how many people have to approve; 0: one. If it is more, Deciders has the approvers and Approvers has
@@ -328,7 +329,7 @@ func (a *approval) Resume(ctx context.Context, t *turn.Turn) (come turn.Next, er
 	if err := a.close(ctx, t, t.Activity); err != nil {
 		return come, err
 	}
-	remember(t, a.ID, a.Late(v))
+	remember(t, a.ID, a.Late(v), a.cards())
 	turn.CountTook(t, DecidedAfter, a.decidedBy(), time.Since(a.Asked))
 	switch {
 	case d == nil:
@@ -359,12 +360,15 @@ func (a *approval) Resume(ctx context.Context, t *turn.Turn) (come turn.Next, er
 	return come, err
 }
 
+// cards are the ids of the messages that asked in the conversation of the turn, as far as the record knows them.
+func (a *approval) cards() []string { return append([]string{a.CardID}, a.Clicked...) }
+
 // redraw replaces the cards in the conversation of the turn: the one that asked, and those that were shown again.
 func (a *approval) redraw(ctx context.Context, t *turn.Turn, card activity.Card) {
 	if !t.ShowsCards() {
 		return
 	}
-	cards := []string{a.CardID}
+	cards := a.cards()
 	for _, one := range state.Peek[approvals](t.Conversation).Elsewhere {
 		if one.ID == a.ID {
 			cards = append(cards, one.Again...)
@@ -440,6 +444,7 @@ func (a *approval) Decide(v view, c *click, now time.Time) (refusal string) {
 		return v.Say(tooLate)
 	case sends && a.held() && c.by.ID != "" && c.by.ID == v.Asker.ID:
 		a.Agreed, a.Why, a.SendBy = true, c.why(), c.activity
+		a.clicked(c)
 		return ""
 	case sends && !a.held() && c.by.ID == v.Asker.ID:
 		return v.Say("I've already asked them.")
@@ -464,6 +469,7 @@ func (a *approval) Decide(v view, c *click, now time.Time) (refusal string) {
 	if d.Always {
 		d.ID, d.User, d.In = c.by.ID, c.by.AadObjectID, c.in
 	}
+	a.clicked(c)
 	if agrees {
 		a.Changed.Agreed = true
 	}
@@ -493,6 +499,20 @@ func (a *approval) Decide(v view, c *click, now time.Time) (refusal string) {
 func (a *approval) counted(c *click) bool {
 	voted := slices.ContainsFunc(a.Votes, func(d decision) bool { return d.Click == c.activity })
 	return a.Decision == nil && c.activity != "" && (c.activity == a.SendBy || voted)
+}
+
+// clicked notes the card that somebody clicked, so that it ends with the others, also if its id was lost.
+func (a *approval) clicked(c *click) {
+	if c.here {
+		a.CardID = cmp.Or(a.CardID, c.card)
+		a.Clicked = with(a.Clicked, c.card)
+		return
+	}
+	for i := range a.Sent {
+		if baseOf(a.Sent[i].Conversation) == c.in {
+			a.Sent[i].Clicked = with(a.Sent[i].Clicked, c.card)
+		}
+	}
 }
 
 // agreed reports whether as many have approved it as have to: of what somebody changed not that person alone, unless it

@@ -85,7 +85,7 @@ func New(store *state.Store, all *actions.Registry, approvers []string, within t
 			if !ok {
 				return nil
 			}
-			r := &turn.Reply{Pause: c.ID, Alone: c.Answers, Take: c.take, Taken: c.taken, Late: c.late}
+			r := &turn.Reply{Pause: c.ID, Alone: c.Answers, Take: c.take, Taken: c.taken, Late: c.late, End: c.endLate}
 			if !c.Answers {
 				r.Elsewhere = c.elsewhere
 			}
@@ -179,9 +179,10 @@ type standing struct {
 
 // decided is what to say about an approval or a question that nobody waits for any more.
 type decided struct {
-	ID    string `json:"id"`
-	Asker string `json:"asker"`
-	Said  string `json:"said"`
+	ID    string   `json:"id"`
+	Asker string   `json:"asker"`
+	Said  string   `json:"said"`
+	Cards []string `json:"cards,omitempty"` // ids of the messages that asked
 }
 
 // forget deletes the approvals and decisions that one person asked for; "" deletes everybody's. The questions of other
@@ -249,10 +250,10 @@ func with(cards []string, card string) []string {
 	return newest(append(cards, card), maxAgain)
 }
 
-// remember keeps what to say about a pause that is over.
-func remember(t *turn.Turn, id, said string) {
+// remember keeps what to say about a pause that is over, and which cards asked.
+func remember(t *turn.Turn, id, said string, cards []string) {
 	list := state.Of[approvals](t.Conversation)
-	list.Decided = newest(append(list.Decided, decided{id, t.Activity.From.ID, said}), maxDecided)
+	list.Decided = newest(append(list.Decided, decided{id, t.Activity.From.ID, said, cards}), maxDecided)
 }
 
 // ready has a person asked for a call that needs an approval, unless it is approved for good.
@@ -468,6 +469,9 @@ func (c *click) take(ctx context.Context, t *turn.Turn, w *turn.Waiting) (ours b
 		if refusal == "" && p.stands != nil {
 			turn.NoteFor(t, w, turn.Note{What: "delegation", Outcome: "decided", Action: p.Action, Of: p.Entities, ID: idOf(p.stands.By)})
 		}
+		if refusal != "" && (p.Decision != nil || time.Now().After(p.Expires)) {
+			c.end(ctx, t, p.Closed(v))
+		}
 		return true, refusal
 	case *question:
 		if !c.Answers || p.ID != c.ID {
@@ -517,15 +521,41 @@ func (c *click) taken(ctx context.Context, t *turn.Turn, w *turn.Waiting) activi
 
 // late says what became of what nobody waits for any more.
 func (c *click) late(t *turn.Turn, conversation *state.Scope) (said string, known bool) {
-	for _, d := range state.Peek[approvals](conversation).Decided {
-		if d.ID == c.ID {
-			return d.Said, true
-		}
+	if d := c.decided(conversation); d.ID != "" {
+		return d.Said, true
 	}
 	if c.Answers {
 		return t.Translate("I'm no longer waiting for this answer."), false
 	}
 	return t.Translate("I'm no longer waiting for this decision. Nothing was done."), false
+}
+
+func (c *click) decided(conversation *state.Scope) (d decided) {
+	for _, d := range state.Peek[approvals](conversation).Decided {
+		if d.ID == c.ID {
+			return d
+		}
+	}
+	return d
+}
+
+func (c *click) endLate(ctx context.Context, t *turn.Turn, conversation *state.Scope, said string) {
+	known := c.cards // they show more than that
+	if c.here {
+		known = append(known, c.decided(conversation).Cards...)
+	}
+	if !slices.Contains(known, c.card) {
+		c.end(ctx, t, closing(said))
+	}
+}
+
+// end ends the card of a click that is too late: its id may be lost with a process that died before it saved it.
+func (c *click) end(ctx context.Context, t *turn.Turn, card activity.Card) {
+	m := replacing(t, "", card)
+	if c.Answers {
+		m = forPerson(t, card)
+	}
+	turn.Redraw(ctx, t, c.card, m)
 }
 
 // closing is a card without buttons that says one thing.
@@ -575,10 +605,12 @@ type click struct {
 	here     bool                       // the turn waits in the same one
 	inputs   map[string]json.RawMessage // of the card
 	by       activity.Account
-	activity string // its id
-	refused  string // why it does not count, if the turn goes on all the same
-	version  string // of the call, in words, see [approval.version]
-	change   string // the entity that is changed, in words
+	activity string   // its id
+	card     string   // id of the message with the button; "" in words
+	cards    []string // ids of those that are known in the conversation of the click, if that is another one or asked again
+	refused  string   // why it does not count, if the turn goes on all the same
+	version  string   // of the call, in words, see [approval.version]
+	change   string   // the entity that is changed, in words
 }
 
 // read reads a click of the activity's person. In words it is /approve or /reject with the id of an
@@ -610,6 +642,7 @@ func read(a *activity.Activity, text string) (c *click, ok bool) {
 	if json.Unmarshal(raw, &c.said) != nil || json.Unmarshal(raw, &c.inputs) != nil || *verb != c.said.Verb {
 		return c, false
 	}
+	c.card = a.ReplyToID
 	switch c.said.Verb {
 	case verbApprove, verbAlways, verbReject, verbSend:
 		c.ID = c.said.Approval

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -163,13 +164,13 @@ func TestDecide(t *testing.T) {
 		"This was not decided in time. Nothing was done.":      decide("h", "29:boss", now.Add(1)),
 		"You can't decide this. Nothing was done.":             decide("h", "29:mia", now),
 	} {
-		if got != want || a.Decision != nil {
+		if got != want || a.Decision != nil || a.CardID != "" {
 			t.Errorf("%q, want %q: %+v", got, want, a)
 		}
 	}
 	got := decide("h", "29:boss", now)
 	want := decision{Approved: true, Always: true, By: "29:boss", ID: "29:boss", At: now, Click: "click"}
-	if got != "" || *a.Decision != want {
+	if got != "" || *a.Decision != want || a.CardID != "card" {
 		t.Errorf("%q: %+v, want %+v", got, a, want)
 	}
 	if late := a.Late(v); late != "This was already decided: Approved for good by 29:boss, 2026-01-02 03:04 UTC." {
@@ -212,6 +213,20 @@ func TestMerge(t *testing.T) {
 	ours.Merge(was, theirs)
 	if diff := gocmp.Diff(want, ours); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestEachCardOfAQuestionIsKnown, so that none keeps its buttons: one came twice after a crash, and one of them was clicked.
+func TestEachCardOfAQuestionIsKnown(t *testing.T) {
+	t.Parallel()
+	q := &question{ID: "q1", Expires: time.Now().Add(time.Hour)}
+	q.Shown("first")
+	q.Shown("again")
+	if refusal := q.Answer(view{View: titles.View{Say: new(actions.Turn).Translate}}, &click{ID: "q1", Answers: true, card: "unknown"}, time.Now()); refusal != "" {
+		t.Fatal(refusal)
+	}
+	if all := once(append([]string{q.CardID}, q.Clicked...)); !slices.Equal(all, []string{"again", "first", "unknown"}) {
+		t.Errorf("known are %q", all)
 	}
 }
 

@@ -50,6 +50,8 @@ type sent struct {
 	At   time.Time `json:"at,omitzero"`
 	Rule string    `json:"rule,omitempty"` // why they are asked
 
+	Clicked []string `json:"clicked,omitempty"` // ids of cards there, which nobody may know there
+
 	For     *delegation `json:"for,omitempty"`    // by which To decides for an approver; nil: To is one
 	Instead bool        `json:"instead,omitzero"` // that approver cannot be asked
 }
@@ -580,7 +582,7 @@ func (a *approval) send(ctx context.Context, t *turn.Turn, of *activity.Activity
 		return err
 	}
 	copied.elsewhere()
-	copied.For = s.For
+	copied.For, copied.Clicked = s.For, s.Clicked
 	fill := func(h turn.Holder) {
 		*visits.Of(h) = visit{
 			Approval: copied, In: of.Conversation.ID, Asker: asker, Program: requests.Program(t), Locale: of.Locale,
@@ -744,14 +746,15 @@ func (f *asking) visit(ctx context.Context, t *turn.Turn) error {
 		}
 		return t.Send(ctx, t.Message(said))
 	case r.Over:
-		if at < 0 {
-			return nil
+		cards := a.Clicked
+		if at >= 0 {
+			list.Elsewhere[at].Over = true
+			cards = append(list.Elsewhere[at].cards(), cards...)
 		}
-		list.Elsewhere[at].Over = true
 		if !t.ShowsCards() { // words have no buttons
 			return nil
 		}
-		return t.Send(ctx, updates(t, list.Elsewhere[at].cards(), a.Closed(v))...)
+		return t.Send(ctx, updates(t, cards, a.Closed(v))...)
 	case at >= 0 && a.Changed != nil && t.ShowsCards() && time.Now().Before(a.Expires):
 		r.Redrawn = true
 		said := t.Message(t.Translate("What you are asked to approve was changed. Please look at it again."))
@@ -763,7 +766,7 @@ func (f *asking) visit(ctx context.Context, t *turn.Turn) error {
 		return nil
 	}
 	list.Delegates = list.Delegates || a.Delegation && a.For == nil
-	err := turn.SendCards(ctx, t, a.question(t, v, r.In))
+	err := t.Send(ctx, a.question(t, v, r.In))
 	refused, ok := errors.AsType[*connector.Error](err)
 	if !ok || refused.Status != http.StatusForbidden && refused.Status != http.StatusNotFound {
 		return err
@@ -913,7 +916,7 @@ func Inbox(ctx context.Context, t *turn.Turn) error {
 	if len(ask) == 0 {
 		return t.Tell(ctx, t.Translate("No approval waits for you."))
 	}
-	return turn.SendCards(ctx, t, ask...)
+	return t.Send(ctx, ask...)
 }
 
 // shown notes the cards that a visit or [Inbox] has sent, at the end of its turn.
@@ -955,7 +958,7 @@ func (c *click) elsewhere(here *state.Scope) string {
 	in := c.said.In
 	for _, one := range state.Peek[approvals](here).Elsewhere {
 		if one.ID == c.ID {
-			in = one.In
+			in, c.cards = one.In, one.cards()
 		}
 	}
 	c.here = in == ""
@@ -1168,7 +1171,7 @@ func (a *approval) giveUp(ctx context.Context, t *turn.Turn) (turn.Next, error) 
 		return turn.Next{}, err
 	}
 	v := a.of.viewOf(t)
-	remember(t, a.ID, a.Late(v))
+	remember(t, a.ID, a.Late(v), a.cards())
 	a.redraw(ctx, t, a.Closed(v))
 	return turn.Without(t, a, a.Action, "nobody who may approve it can be asked, so it did not run", func(string) []*activity.Activity {
 		return []*activity.Activity{toAsker(t, t.Translate(unreachable)+turn.BeforeThat(t))}

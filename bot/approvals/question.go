@@ -26,7 +26,8 @@ type question struct {
 	turn.Question
 	ID      string    `json:"id,omitempty"`
 	Expires time.Time `json:"expires,omitzero"`
-	CardID  string    `json:"card,omitempty"` // id of the message that asks
+	CardID  string    `json:"card,omitempty"`    // id of the message that asks
+	Clicked []string  `json:"clicked,omitempty"` // ids of others that ask, too: such as one that was sent again after a crash
 
 	of *asking
 }
@@ -53,7 +54,10 @@ func (q *question) Failed(*turn.Turn) string {
 }
 
 // Shown notes the card.
-func (q *question) Shown(message string) { q.CardID = message }
+func (q *question) Shown(message string) {
+	q.CardID = cmp.Or(q.CardID, message)
+	q.Clicked = with(q.Clicked, message)
+}
 
 // Answered reports whether there is a reply.
 func (q *question) Answered() (activity string, ok bool) {
@@ -87,9 +91,13 @@ func (q *question) Resume(ctx context.Context, t *turn.Turn) (turn.Next, error) 
 		q.Given = &turn.Given{Declined: true, Unanswered: true}
 	}
 	v := q.of.viewOf(t)
-	remember(t, q.ID, q.Late(v))
-	turn.Redraw(ctx, t, q.CardID, forPerson(t, q.Closed(v)))
-	return turn.Answered(t, q, &q.Question), nil
+	cards := append([]string{q.CardID}, q.Clicked...)
+	remember(t, q.ID, q.Late(v), cards)
+	come := turn.Answered(t, q, &q.Question)
+	for _, id := range once(cards) {
+		turn.Redraw(ctx, t, id, forPerson(t, q.Closed(v)))
+	}
+	return come, nil
 }
 
 // forPerson is a message with a card for who is asked.
@@ -115,6 +123,7 @@ func (q *question) Answer(v view, c *click, now time.Time) (refusal string) {
 			return refusal
 		}
 	}
+	q.Clicked = with(q.Clicked, c.card)
 	q.Given = r
 	return ""
 }

@@ -156,6 +156,8 @@ type Reply struct {
 	Taken func(ctx context.Context, t *Turn, w *Waiting) activity.Card
 	// Late says what became of a pause that nobody waits for any more, from the state of the conversation.
 	Late func(t *Turn, conversation *state.Scope) (said string, known bool)
+	// End ends the card of a reply that is too late, if its id was lost.
+	End func(ctx context.Context, t *Turn, conversation *state.Scope, said string)
 }
 
 // Waiting is a turn that waits, as another turn finds it. A reply finds no For and no times.
@@ -353,11 +355,7 @@ func (x *execution) ask(ctx context.Context, p Pause) (Next, error) {
 	run.Asked++ // not before: after a crash it has the same id
 	x.rec.Wait = waitFor(x.engine, p)
 	remember(x.Turn)
-	come, err := x.put([]*activity.Activity{m})
-	for i := range x.rec.Outbox {
-		x.rec.Outbox[i].giveButtonsLater(x.Turn)
-	}
-	return come, err
+	return x.put([]*activity.Activity{m})
 }
 
 // BeforeThat is a sentence about what the turn has done, after another sentence. "": nothing.
@@ -489,13 +487,6 @@ func (x *execution) wontDo(action string) string {
 		return x.Translate("OK, I won't do this: %s. I also won't do what came after it: %s.", Title(x.Turn, action), strings.Join(rest, ", "))
 	}
 	return x.Translate("OK, I won't do this: %s.", Title(x.Turn, action))
-}
-
-// SendCards is [Turn.Send] for cards that the bot takes the buttons from later on. After any crash it knows all that can be
-// clicked: on Teams a card is sent without its buttons, and gets them by an update, once its id is saved. Other channels,
-// of which some update nothing, get them at once.
-func SendCards(ctx context.Context, t *Turn, cards ...*activity.Activity) error {
-	return sendMessages(ctx, t, cards, func(out *outgoing) { out.giveButtonsLater(t) })
 }
 
 // Redraw replaces the message that asked with what it shows afterwards. A failure is harmless.
@@ -662,6 +653,9 @@ func (r *Reply) past(ctx context.Context, t *Turn, queue state.Key, running bool
 		t.Count(CountDuplicates, "click")
 	} else if running {
 		return errNotYet
+	}
+	if r.End != nil {
+		r.End(ctx, t, scopes[0], said)
 	}
 	return Refuse("%s", said)
 }

@@ -162,9 +162,6 @@ type outgoing struct {
 	Unanswered int       `json:"unanswered,omitempty"`
 	Away       time.Time `json:"away,omitzero"`  // since when the channel has not accepted it
 	Alone      bool      `json:"alone,omitzero"` // see [Turn.SendAlone]
-	// Later says that the message is sent without its buttons or, if it is an update, that this brings them, see
-	// [SendCards]. An older program sends the message with them.
-	Later bool `json:"later,omitzero"`
 
 	decoded *activity.Activity // Activity decoded, if this process made it
 }

@@ -6,13 +6,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptrace"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
@@ -90,14 +86,7 @@ func sendFirst(ctx context.Context, t *Turn) error {
 	if ofStream && m.Type == activity.Message {
 		t.stream.Pace(ctx)
 	}
-	shown := m
-	if first.Later && !m.Amends() {
-		shown, _ = inert(m)
-	}
-	err = deliver(ctx, t, shown)
-	if first.Later {
-		err = first.settleButtons(t, m, err)
-	}
+	err = deliver(ctx, t, m)
 	if ofStream {
 		again, failure := settleStream(ctx, t, m, err)
 		if again {
@@ -118,7 +107,7 @@ func sendFirst(ctx context.Context, t *Turn) error {
 		// It may have arrived twice already, and a third attempt would tell no more.
 		zerolog.Ctx(ctx).Warn().Msg("nobody answered a message that was sent twice, it may have arrived")
 		t.Count(CountReplies, "unsure")
-		t.rec.Sent = append(t.rec.Sent, m.ID)
+		t.rec.Sent = append(t.rec.Sent, "")
 		return nil
 	case !mayComeBack(t, err) && m.Amends() && is[*connector.Error](err): // that says nothing about new messages
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("the channel does not let a sent message be changed")
@@ -137,65 +126,6 @@ func sendFirst(ctx context.Context, t *Turn) error {
 		first.Unanswered = 0 // it is known not to have arrived
 	}
 	return retryLater(ctx, t, err)
-}
-
-// giveButtonsLater has the message get its buttons as [SendCards] says, if it has any.
-func (g *outgoing) giveButtonsLater(t *Turn) {
-	_, has := inert(g.decoded)
-	g.Later = has && g.decoded.Type == activity.Message && g.Ends == "" && t.Activity.ChannelID == activity.Teams && !RepliesInResponse(t)
-}
-
-// inert returns a message as it is until somebody can click it: without the bars of buttons of its cards and the inputs
-// in their bodies, and with an inputHint that says so. ok is false if no card has such buttons.
-func inert(m *activity.Activity) (bare *activity.Activity, ok bool) {
-	out := *m
-	out.Extra = jsontext.Value(`{"inputHint":"ignoringInput"}`)
-	out.Attachments = slices.Clone(m.Attachments)
-	for i, one := range m.Attachments {
-		var card map[string]any
-		if one.ContentType != activity.CardContentType || json.Unmarshal(one.Content, &card, jsontext.AllowInvalidUTF8(true)) != nil || card["actions"] == nil {
-			continue
-		}
-		delete(card, "actions")
-		body, _ := card["body"].([]any)
-		card["body"] = slices.DeleteFunc(body, func(part any) bool {
-			element, _ := part.(map[string]any)
-			kind, _ := element["type"].(string)
-			return strings.HasPrefix(kind, "Input.")
-		})
-		raw, err := json.Marshal(card, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
-		if err == nil {
-			out.Attachments[i].Content, ok = raw, true
-		}
-	}
-	return &out, ok
-}
-
-// settleButtons acts on the channel's answer to a message without its buttons, and to the update that brings them. If
-// the channel gave no id, or refused the update, the message is sent anew, with them. err is what is left to act on.
-func (g *outgoing) settleButtons(t *Turn, m *activity.Activity, err error) error {
-	next, last := *m, len(t.rec.Sent)-1
-	refused, isRefused := errors.AsType[*connector.Error](err)
-	switch {
-	case err == nil && m.Amends():
-		return nil
-	case err == nil && t.rec.Sent[last] != "":
-		next.Type, next.ID = activity.MessageUpdate, t.rec.Sent[last]
-		t.rec.Sent = t.rec.Sent[:last]
-	case err == nil:
-		t.rec.Sent = t.rec.Sent[:last]
-	case isRefused && m.Amends() && !passes(refused):
-		next.Type, next.ID = activity.Message, ""
-	case errors.Is(err, connector.ErrNoAnswer) && !m.Amends() && g.Unanswered+1 >= maxUnanswered: // nobody will know its id
-		g.Later, g.Unanswered = false, 0
-		return err
-	default:
-		return err
-	}
-	out, err := outgoingOf(&next)
-	out.Later = next.Amends()
-	t.rec.Outbox = slices.Insert(t.rec.Outbox, 1, out)
-	return err
 }
 
 // sendPersonally sends a message to the person's own chat with the bot, because the bot is not in this
@@ -282,15 +212,10 @@ func mayComeBack(t *Turn, err error) bool {
 	case errors.Is(err, connector.ErrHostNotAllowed):
 		return false
 	case errors.As(err, &refused):
-		return passes(refused)
+		return refused.Status == http.StatusPreconditionFailed || refused.Status == http.StatusTooManyRequests ||
+			refused.Status == http.StatusBadGateway || refused.Status == http.StatusServiceUnavailable || refused.Status == http.StatusGatewayTimeout
 	}
 	return true // no answer, or no token: an expired secret gets renewed, too
-}
-
-// passes reports whether a refusal says only that the channel is busy.
-func passes(refused *connector.Error) bool {
-	busy := []int{http.StatusPreconditionFailed, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
-	return slices.Contains(busy, refused.Status)
 }
 
 // deliver sends one message. It may take longer than the turn, but stops when the lease is lost.
@@ -322,7 +247,7 @@ func deliver(ctx context.Context, t *Turn, a *activity.Activity) error {
 	}
 	t.Count(CountReplies, "ok")
 	t.rec.Sent, t.unsaved.spoke = append(t.rec.Sent, id), true
-	if id != "" && a.Targeted() && !a.Amends() && len(a.Attachments) > 0 && t.docs.writable() {
+	if id != "" && a.Targeted() && len(a.Attachments) > 0 && t.docs.writable() {
 		w := state.Of[targetedCards](t.Conversation)
 		w.IDs = newest(append(w.IDs, id), maxTargeted)
 	}
@@ -348,7 +273,7 @@ func transmit(ctx context.Context, t *Turn, a *activity.Activity) (id string, er
 			message.Type, message.ReplyToID = activity.Message, ""
 			err = channel.Update(ctx, to, a.ID, &message)
 		}
-		if errors.As(err, &refused) && refused.Status == http.StatusNotFound && !t.rec.Stream.Concerns(a) && !t.rec.Outbox[0].Later {
+		if errors.As(err, &refused) && refused.Status == http.StatusNotFound && !t.rec.Stream.Concerns(a) {
 			zerolog.Ctx(ctx).Info().Str("sent_id", a.ID).Msg("a message to change or delete is gone")
 			err = nil
 		}

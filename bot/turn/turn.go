@@ -971,7 +971,7 @@ func (t *Turn) SendAlone(ctx context.Context, messages ...*activity.Activity) er
 	for _, m := range messages {
 		targetPerson(t, m)
 	}
-	return sendMessages(ctx, t, messages, func(out *outgoing) { out.Alone = true })
+	return sendMessages(ctx, t, messages, true)
 }
 
 // targetPerson makes a message one that only the turn's person sees, where others would see it.
@@ -1018,16 +1018,16 @@ func cardMessages(ctx context.Context, t *Turn, cards []activity.Card) (all []*a
 // [Turn.Sent] returned, and one of the type [activity.MessageDelete] deletes it. If that message is
 // gone, nothing happens.
 func (t *Turn) Send(ctx context.Context, activities ...*activity.Activity) error {
-	return sendMessages(ctx, t, activities, func(*outgoing) {})
+	return sendMessages(ctx, t, activities, false)
 }
 
-func sendMessages(ctx context.Context, t *Turn, activities []*activity.Activity, mark func(*outgoing)) error {
+func sendMessages(ctx context.Context, t *Turn, activities []*activity.Activity, alone bool) error {
 	if t.ReadOnly() {
 		return errReadOnly
 	}
 	come, err := t.put(activities)
 	for i := range t.rec.Outbox {
-		mark(&t.rec.Outbox[i])
+		t.rec.Outbox[i].Alone = alone
 	}
 	saving := ctx
 	for err == nil {

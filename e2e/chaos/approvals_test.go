@@ -237,16 +237,12 @@ func (o *office) presses(k key, who, where, title string, at int) {
 	o.clicks++
 }
 
-// verdicts are how the card of an approval may end.
-var verdicts = []string{approved, rejected, takenBack, undecided}
-
-// isOver reports whether the person who asked reads how it ended, and one of their cards says so: one that came twice
-// because of a kill may never get its buttons.
+// isOver reports whether the person who asked reads how it ended, and one of their cards is closed: of two that came
+// because of a kill the bot may know one.
 func (o *office) isOver(k key) bool {
 	closed, told := false, false
 	for _, s := range o.cards(k) {
-		says := slices.ContainsFunc(verdicts, func(verdict string) bool { return strings.Contains(s.Card(), verdict) })
-		closed = closed || s.To == conversation(k.talk) && len(s.Buttons()) == 0 && says
+		closed = closed || s.To == conversation(k.talk) && len(s.Buttons()) == 0
 		told = told || strings.Contains(s.Card(), undecided) // which is only on the cards
 	}
 	for _, text := range o.told(k) {
@@ -272,9 +268,9 @@ func (o *office) told(k key) (all []string) {
 // judge holds what was seen against what was promised.
 func (o *office) judge(runs []string) {
 	seen := o.story()
-	outcomes, bare, again := map[string]int{}, 0, 0
+	outcomes, orphans, again := map[string]int{}, 0, 0
 	for _, m := range seen.messages {
-		f, said, faults := o.fates[m.key], []string{}, 0
+		f, verdicts, faults := o.fates[m.key], []string{}, 0
 		for _, one := range seen.faults {
 			if one.overlaps(m.sent, o.ended[m.key]) {
 				faults++
@@ -282,19 +278,18 @@ func (o *office) judge(runs []string) {
 		}
 		for _, card := range o.cards(m.key) {
 			if len(card.Buttons()) > 0 {
-				o.t.Errorf("%s, %s: a card in %s still asks: %s", m.key, f.name, card.To, card.Card())
+				at := slices.IndexFunc(o.screens.bubbles, func(b *bubble) bool { return b.id == card.ID })
+				b := *o.screens.bubbles[at]
+				b.parts = 1
+				if orphans++; !b.orphan(seen) {
+					o.t.Errorf("%s, %s: a card in %s still asks: %s", m.key, f.name, card.To, card.Card())
+				}
 				continue
 			}
-			ended := false
-			for _, verdict := range verdicts {
-				says := strings.Contains(card.Card(), verdict)
-				ended = ended || says
-				if says && !slices.Contains(said, verdict) {
-					said = append(said, verdict)
+			for _, verdict := range []string{approved, rejected, takenBack, undecided} {
+				if strings.Contains(card.Card(), verdict) && !slices.Contains(verdicts, verdict) {
+					verdicts = append(verdicts, verdict)
 				}
-			}
-			if !ended {
-				bare++
 			}
 			for _, stranger := range []string{"Approved by Mia", "Otto", ", Mia", "Ben, Ben"} {
 				if strings.Contains(card.Card(), stranger) {
@@ -309,7 +304,7 @@ func (o *office) judge(runs []string) {
 			}
 		}
 		again += max(0, paid-1)
-		outcome := strings.Join(said, " and ")
+		outcome := strings.Join(verdicts, " and ")
 		outcomes[outcome]++
 		ends := f.both
 		if m.kind == next {
@@ -325,8 +320,8 @@ func (o *office) judge(runs []string) {
 			o.t.Errorf("%s, %s, %s, %d faults: %s, and paid %d times; Mia read %q", m.key, m.kind, f.name, faults, outcome, paid, told)
 		}
 	}
-	o.t.Logf("%d approvals with %d clicks, %d faults: %v; %d runs, of which %d again; %d cards that never got buttons",
-		len(seen.messages), o.clicks, len(seen.faults), outcomes, len(runs), again, bare)
+	o.t.Logf("%d approvals with %d clicks, %d faults: %v; %d runs, of which %d again; %d cards that nobody can close",
+		len(seen.messages), o.clicks, len(seen.faults), outcomes, len(runs), again, orphans)
 	if len(outcomes) < 4 || len(seen.faults) == 0 {
 		o.t.Error("not all ends were seen, or nothing was broken: this test showed too little")
 	}
