@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
@@ -34,9 +33,7 @@ func announce(ctx context.Context, b *bot.Bot, to actions.Recipient) error {
 }
 
 func TestWhatThePageShowsOfNotices(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := met(t)
+	inBubble(t, met, func(t *testing.T, b *bundle) {
 		b.must(announce(b.Context(), b.bot, miasChat))
 		b.expect("Version 7 is out.")
 		b.must(announce(b.Context(), b.bot, miasChat))
@@ -97,9 +94,7 @@ func lunchClicked(_ context.Context, t *bot.Turn, click bot.CardClick) (bot.Card
 }
 
 func TestWhatThePageShowsOfCards(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		b.bot.OnCommand("lunch", lunch)
 		b.bot.OnCardAction("lunch", lunchClicked)
 		b.say("lunch")
@@ -131,9 +126,7 @@ func whatNext(ctx context.Context, t *bot.Turn) error {
 }
 
 func TestWhatThePageShowsOfMessages(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		actions.Add(b.actions, "findInBooks", "Finds it in books", findInBooks)
 		b.bot.OnCommand("next", whatNext)
 		b.model.Says(plan(do("findInBooks", `{"about":"tea"}`)), plan(say("Three minutes [1].")))

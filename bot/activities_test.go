@@ -103,9 +103,7 @@ func TestActivitiesWithoutARoute(t *testing.T) {
 }
 
 func TestInvokes(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		b.bot.OnInvoke("good", func(context.Context, *bot.Turn) (bot.InvokeResponse, error) {
 			return bot.InvokeResponse{Body: map[string]int{"n": 1}}, nil
 		})
@@ -141,9 +139,7 @@ func TestExpectReplies(t *testing.T) {
 }
 
 func TestTheDoor(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		good := string(b.activity(event{"text": "hi"}))
 		for name, c := range map[string]struct {
 			method, contentType, encoding, body string
@@ -192,9 +188,7 @@ func TestTheDoor(t *testing.T) {
 }
 
 func TestGroupsAndThreads(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		in := func(thread, from, text string) event {
 			return event{
 				"text":         "<at>Planbot</at> " + text,
@@ -225,9 +219,7 @@ func TestGroupsAndThreads(t *testing.T) {
 }
 
 func TestCommands(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		add := plan(do("addItem", `{"list":"home","item":"milk"}`), say("Added."))
 		b.model.Says(add)
 		b.say("add secret milk")
@@ -293,9 +285,7 @@ func TestHelpListsTheRegistryAndItsButtonsSpeak(t *testing.T) {
 }
 
 func TestLongRepliesAreSplit(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		long := strings.Repeat("All work and no play. 😀\n", 2500)
 		b.model.Says(plan(say(long)))
 		b.say("print everything")
@@ -315,9 +305,7 @@ func TestLongRepliesAreSplit(t *testing.T) {
 }
 
 func TestTypingWhileAReplyTakesLong(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		b.model.Answers(func(w http.ResponseWriter, _ *http.Request) {
 			b.connector.AwaitTyping(t)
 			http.Error(w, `{"error":{"message":"x"}}`, http.StatusUnauthorized) // which is not tried again
@@ -332,9 +320,7 @@ func TestTypingWhileAReplyTakesLong(t *testing.T) {
 }
 
 func TestDrain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		started, release := make(chan struct{}), make(chan struct{})
 		actions.Add(b.actions, "slow", "Is slow", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
 			close(started)

@@ -140,9 +140,7 @@ func TestACrashLosesNoEntry(t *testing.T) {
 }
 
 func TestAuditOfWhatNobodyKnows(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		hang := make(chan struct{})
 		actions.Add(b.actions, "drink", "Hangs", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
 			<-hang
@@ -167,9 +165,7 @@ func TestAuditOfWhatNobodyKnows(t *testing.T) {
 
 // TestAuditOfACallThatKillsItsProcesses: it may have been done each time.
 func TestAuditOfACallThatKillsItsProcesses(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		entered, open := make(chan struct{}, 8), make(chan struct{})
 		t.Cleanup(func() { close(open) })
 		actions.Add(b.actions, "poison", "Kills", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
@@ -205,9 +201,7 @@ func TestForgettingKeepsTheAudit(t *testing.T) {
 }
 
 func TestNoAuditUnlessWanted(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		addCount(b, "act")
 		b.model.Says(plan(do("act", `{}`), say("Done it.")))
 		b.tell(event{"text": "go"}, "Done it.")

@@ -67,9 +67,7 @@ func TestAnAnswerThatTheEndOfItsProcessCutsOff(t *testing.T) {
 // TestRepliesThatNobodyWaitedForAreThereForWhoAsksAgain, all of them, and their turn is not
 // done again.
 func TestRepliesThatNobodyWaitedForAreThereForWhoAsksAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		entered, open := make(chan struct{}), make(chan struct{})
 		actions.Add(b.actions, "slow", "Waits", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
 			close(entered)

@@ -18,9 +18,7 @@ import (
 )
 
 func TestTheListConversation(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		b.model.Says(
 			plan(do("createList", `{"list":"grocery shopping"}`), do("addItem", `{"list":"grocery shopping","item":"bananas"}`), say("Done, bananas are on it.")),
 			plan(`{"type":"DO","action":"summarizeLists","entities":{},"saveAs":"LISTS"}`, say("Here they are:\n$LISTS")),
@@ -52,9 +50,7 @@ func TestTheListConversation(t *testing.T) {
 }
 
 func TestReplyIsWhatTeamsWants(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		b.model.Says(plan(say("*Hi*")))
 		b.deliver(event{"id": "act-7", "text": "hi"})
 		sent := b.connector.Next(t)
@@ -112,9 +108,7 @@ func TestFailedActionsStopThePlanAndTheModelLearnsWhy(t *testing.T) {
 }
 
 func TestAPlanThatEndsInAResultIsFollowedByAnother(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		b.model.Says(plan(do("createList", `{"list":"home","items":["milk"]}`), do("summarizeLists", `{}`)), plan(say("Milk is on home.")))
 		b.say("make home with milk and tell me")
 		b.expect("Milk is on home.")
@@ -207,9 +201,7 @@ func TestRedisDown(t *testing.T) {
 
 // TestRedisGoesDownInTheTurn and comes back: the turn waits for it.
 func TestRedisGoesDownInTheTurn(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		actions.Add(b.actions, "pull", "Pulls the plug for a moment", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
 			b.toRedis.Cut(true)
 			time.AfterFunc(200*time.Millisecond, func() { b.toRedis.Cut(false) })
@@ -223,9 +215,7 @@ func TestRedisGoesDownInTheTurn(t *testing.T) {
 }
 
 func TestStateThatCannotBeSavedIsNotReportedAsDone(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		actions.Add(b.actions, "hoard", "Keeps too much", func(_ context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
 			*state.At[string](turn.User, "hoard") = strings.Repeat("x", 2<<20)
 			return actions.Done, nil
@@ -240,9 +230,7 @@ func TestStateThatCannotBeSavedIsNotReportedAsDone(t *testing.T) {
 }
 
 func TestConnectorFaults(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		b.model.Says(plan(do("createList", `{"list":"home"}`), say("Created home.")))
 		b.connector.Fails(0, http.StatusForbidden)
 		b.say("create home")
@@ -259,9 +247,7 @@ func TestConnectorFaults(t *testing.T) {
 }
 
 func TestADuplicateIsHandledOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		b.model.Says(plan(do("addItem", `{"list":"home","item":"milk"}`), say("Added milk.")))
 		body := b.activity(event{"id": "same", "text": "add milk"})
 		var group sync.WaitGroup
@@ -305,9 +291,7 @@ func TestMessagesOfOneConversationAreAnsweredInOrder(t *testing.T) {
 // this one, save in between: the commands run again on fresh state, without another plan, and
 // nothing that others saved is lost.
 func TestALostRaceIsRunAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		elsewhere := b.openStore(b.toRedis)
 		var ran atomic.Int32
 		actions.Add(b.actions, "race", "Adds to home while somebody else adds to it", func(ctx context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -58,6 +59,13 @@ type bundle struct {
 	log       *logBuffer
 	url       string
 	ids       atomic.Int64
+}
+
+// inBubble runs a test beside others, in virtual time, with the bot that setup makes for it.
+func inBubble[B any](t *testing.T, setup func(*testing.T, ...func(*bot.Config)) B, test func(t *testing.T, b B)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { test(t, setup(t)) })
 }
 
 func setup(t *testing.T, change ...func(*bot.Config)) *bundle {

@@ -201,9 +201,7 @@ func TestACallerIsRemindedByAnyReplica(t *testing.T) {
 
 // TestACallerThatWasTakenOffTheListIsSentNothing, also what has waited for it.
 func TestACallerThatWasTakenOffTheListIsSentNothing(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		s := skill{b, called(t, listedCaller())}
 		first := s.addReplica(s.change, func(c *bot.Config) { c.AckTimeout = 10 * time.Second })
 		s.model.Says(remindPlan(`{"what":"drink","in_minutes":10}`))

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
@@ -227,9 +226,7 @@ func TestCardsSurviveACrash(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string][]actions.Option{"alone": nil, "state only": {actions.StateOnly}, "approved": {actions.NeedsApproval}} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				b := setup(t)
+			inBubble(t, setup, func(t *testing.T, b *bundle) {
 				var ran, died atomic.Int64
 				actions.Add(b.actions, "show", "Shows", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
 					ran.Add(1)

@@ -121,9 +121,7 @@ func TestAPersonWhoCannotBeReached(t *testing.T) {
 
 // TestAnActionMeetsAPerson of the turn's conversation, and /forget deletes that.
 func TestAnActionMeetsAPerson(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := met(t)
+	inBubble(t, met, func(t *testing.T, b *bundle) {
 		actions.Add(b.actions, "tell", "Tells Bob", func(ctx context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
 			_, err := turn.Notifier.Notify(ctx, actions.Notice{To: actions.Recipient{User: "29:bob"}, Text: "Mia says hi."})
 			return actions.Done, err
@@ -170,9 +168,7 @@ func changes(made *bot.Bot) {
 }
 
 func TestAHandlerChangesASentMessage(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := met(t)
+	inBubble(t, met, func(t *testing.T, b *bundle) {
 		changes(b.bot)
 		b.say("/show")
 		id := b.connector.Next(t).ID
@@ -210,9 +206,7 @@ func TestAHandlerChangesASentMessage(t *testing.T) {
 
 // TestAChangeOfAMessageSurvivesItsProcess: it is in the outbox.
 func TestAChangeOfAMessageSurvivesItsProcess(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := met(t)
+	inBubble(t, met, func(t *testing.T, b *bundle) {
 		r := b.addRouted(changes)
 		r.say("/show")
 		id := b.connector.Next(t).ID
@@ -250,9 +244,7 @@ func TestAChangeOfAMessageSurvivesItsProcess(t *testing.T) {
 
 // TestANoticeChangesAMessage from outside of a turn.
 func TestANoticeChangesAMessage(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := met(t)
+	inBubble(t, met, func(t *testing.T, b *bundle) {
 		b.notify(actions.Notice{To: mia, Activities: []*activity.Activity{{Type: activity.MessageUpdate, ID: "1", Text: "Changed."}}})
 		if got := b.connector.NextUpdate(t); got.ID != "1" || got.Text() != "Changed." {
 			t.Errorf("updated %s with %v", got.ID, got.Body)

@@ -83,9 +83,7 @@ func ofConversation(t *actions.Turn) *state.Scope { return t.Conversation }
 // TestStateThatIsNotKeptAliveCostsNoOtherTurn: the turn has ended, and the next one is
 // at the head of its lane.
 func TestStateThatIsNotKeptAliveCostsNoOtherTurn(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		slow := addGate(b, "slow", actions.StateOnly)
 		addTally(b, "count", ofConversation)
 		addTally(b, "know", ofPerson)
@@ -135,9 +133,7 @@ func (b *bundle) neglect(part string) {
 }
 
 func TestAnOutageAtTheEndOfATurnLosesNoState(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		slow := addGate(b, "slow", actions.StateOnly)
 		addTally(b, "count", ofConversation)
 		r := b.addReplica(impatient)
@@ -159,9 +155,7 @@ func TestAnOutageAtTheEndOfATurnLosesNoState(t *testing.T) {
 // TestATurnThatWasOverIsOnlyEnded by who takes it from a process that was killed
 // between the person's state and the end.
 func TestATurnThatWasOverIsOnlyEnded(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		addTally(b, "count", ofPerson)
 		first := b.addReplica()
 		b.intercept(b.killedAtFinish(first))
@@ -201,9 +195,7 @@ func (b *bundle) killedAtFinish(r *replica) func([]string) string {
 }
 
 func TestAnInvokeThatWasOverKeepsItsAnswer(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		var runs atomic.Int64
 		ran := make(chan struct{}, 2)
 		invoke := func(made *bot.Bot) {
@@ -235,9 +227,7 @@ func TestAnInvokeThatWasOverKeepsItsAnswer(t *testing.T) {
 
 // TestAFailureToSaveIsToldWhenSomethingWasDone: what could not be saved is let go.
 func TestAFailureToSaveIsToldWhenSomethingWasDone(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		outside := addCount(b, "outside")
 		actions.Add(b.actions, "hoard", "Keeps too much", func(_ context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
 			*state.Of[hoard](turn.Conversation) = hoard{strings.Repeat("x", 3<<20)}
@@ -259,9 +249,7 @@ type hoard struct{ Text string }
 
 // TestATurnThatCannotBeEndedIsParked, once, and who waits for its answer is told.
 func TestATurnThatCannotBeEndedIsParked(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		chatty := func(ctx context.Context, turn *bot.Turn) error {
 			for range 50 {
 				if err := turn.Tell(ctx, strings.Repeat("x", 39<<10)); err != nil {
@@ -295,9 +283,7 @@ func (b *bundle) alone(change ...func(*bot.Config)) *replica {
 }
 
 func TestABotThatIsAloneTellsWhomItCutsOff(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		asked := b.model.Waits()
 		r := b.alone()
 		r.say("go")
@@ -313,9 +299,7 @@ func TestABotThatIsAloneTellsWhomItCutsOff(t *testing.T) {
 
 // TestABotThatIsAloneDoesWhatWaitsBeforeItEnds, for a slot or for the channel.
 func TestABotThatIsAloneDoesWhatWaitsBeforeItEnds(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		slow := addGate(b, "slow")
 		r := b.alone(func(c *bot.Config) { c.MaxTurns, c.Channel = 1, hasty(t) })
 		b.model.Says(plan(do("slow", `{}`), say("First.")), plan(say("Second.")))
@@ -389,9 +373,7 @@ func TestAnotherConversationChangesTheValue(t *testing.T) {
 // TestABotThatIsAloneEndsWhatItStreams, and says why, at the pace that the channel wants. No other
 // process can.
 func TestABotThatIsAloneEndsWhatItStreams(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		b.model.Answers(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			_, _ = io.WriteString(w, `data: {"choices":[{"delta":{"content":"{\"type\":\"answer\",\"commands\":[{\"type\":\"SAY\",\"response\":\"You have milk and bread"}}]}`+"\n\n")

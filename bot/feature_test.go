@@ -363,9 +363,7 @@ func TestBudgetOfTokens(t *testing.T) {
 }
 
 func TestParallelCalls(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		var mu sync.Mutex
 		var order []string
 		both := make(chan struct{}, 2)

@@ -141,9 +141,7 @@ func (b *bundle) deleted(card sent) bool {
 }
 
 func TestAFileIsOfferedAndUploaded(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		d := newDrive(t)
 		csv := []byte("a,b\n1,2\n3,4\n")
 		addReport(b, actions.File{Name: "../re<b>port.csv", Description: "All rows", Content: csv})
@@ -183,9 +181,7 @@ func TestAFileIsOfferedAndUploaded(t *testing.T) {
 }
 
 func TestAFileIsDeclined(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		d := newDrive(t)
 		addReport(b, actions.File{Name: "report.csv", Content: []byte("1")})
 		card := offered(b)
@@ -228,9 +224,7 @@ func TestAnAnswerToAFileThatDoesNotCount(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				b := setup(t)
+			inBubble(t, setup, func(t *testing.T, b *bundle) {
 				d := newDrive(t)
 				addReport(b, actions.File{Name: "report.csv", Content: []byte("1")})
 				card := offered(b)
@@ -273,9 +267,7 @@ func TestAFileThatCannotBeUploaded(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				b := setup(t)
+			inBubble(t, setup, func(t *testing.T, b *bundle) {
 				d := newDrive(t)
 				d.answers(tt.answers...)
 				addReport(b, actions.File{Name: "report.csv", Content: []byte("1")})
@@ -311,9 +303,7 @@ func TestAnAddressThatNoFileMayGoTo(t *testing.T) {
 		"no address":                "javascript:alert(1)",
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				b := setup(t)
+			inBubble(t, setup, func(t *testing.T, b *bundle) {
 				d := newDrive(t)
 				addReport(b, actions.File{Name: "report.csv", Content: []byte("1")})
 				card := offered(b)
@@ -355,9 +345,7 @@ func TestWhereASavedFileIs(t *testing.T) {
 		"HTTPS://evil.example/https://contoso.sharepoint.com": false,
 	} {
 		t.Run(address, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				b := setup(t)
+			inBubble(t, setup, func(t *testing.T, b *bundle) {
 				d := newDrive(t)
 				addReport(b, actions.File{Name: "report.csv", Content: []byte("1")})
 				answer := consent(offered(b), "accept", d.URL)
@@ -394,9 +382,7 @@ func TestAFileThatCannotBeSent(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				b := setup(t)
+			inBubble(t, setup, func(t *testing.T, b *bundle) {
 				addReport(b, tt.file)
 				b.model.Says(plan(do("report", `{}`), say("Here it is.")), plan(say("It did not work.")))
 				b.deliver(tt.over)
@@ -412,9 +398,7 @@ func TestAFileThatCannotBeSent(t *testing.T) {
 
 // TestAHandlerSendsAFile, and so many that the next one is refused.
 func TestAHandlerSendsAFile(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		b.bot.OnCommand("/report", func(ctx context.Context, t *bot.Turn) error {
 			for i := range 5 {
 				if err := t.SendFile(ctx, actions.File{Name: fmt.Sprintf("%d.txt", i), Content: []byte("1")}); err != nil {
@@ -560,9 +544,7 @@ func TestFilesReachActions(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				b := setup(t)
+			inBubble(t, setup, func(t *testing.T, b *bundle) {
 				d := newDrive(t)
 				d.first = func(w http.ResponseWriter, _ *http.Request) bool {
 					w.Header().Set("Content-Type", "application/pdf") // nobody believes it
@@ -616,9 +598,7 @@ func TestAHandlerOpensAFile(t *testing.T) {
 		http.StatusOK:         "Sorry, that file is too large for me. I read files of up to 20 MB.",
 	} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				b := setup(t)
+			inBubble(t, setup, func(t *testing.T, b *bundle) {
 				d := newDrive(t)
 				d.first = func(w http.ResponseWriter, _ *http.Request) bool {
 					w.Header().Set("Content-Length", "30000000")
@@ -641,9 +621,7 @@ func TestAHandlerOpensAFile(t *testing.T) {
 
 // TestTheModelReadsTheNamesOfFiles, and nothing that is in them.
 func TestTheModelReadsTheNamesOfFiles(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		d := newDrive(t)
 		b.model.Says(plan(say("I see.")))
 		b.deliver(event{"text": "look", "attachments": []any{

@@ -51,9 +51,7 @@ func (b *bundle) head(outcome string) (found heads.Head) {
 
 // TestHeadsCountProcesses that worked on a turn, one after another.
 func TestHeadsCountProcesses(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		slow := addGate(b, "slow")
 		first := b.addReplica(kept)
 		b.model.Says(plan(do("slow", `{}`), say("Done.")))
@@ -133,9 +131,7 @@ func TestHeadsAreForgotten(t *testing.T) {
 
 // TestNoHeads: without TurnsKeep nothing is written.
 func TestNoHeads(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		b.model.Says(plan(say("one")))
 		b.tell(event{"text": "first"}, "one")
 		b.settled()

@@ -29,9 +29,7 @@ func (b *bundle) counted(name string) *atomic.Int64 {
 }
 
 func TestASayBeforeTheLastDoLeavesTheHistoryWhole(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		b.model.Says(plan(say("first answer")),
 			plan(say("working"), do("createList", `{"list":"x"}`), say("done")), plan(say("third")))
 		b.say("first question")
@@ -51,9 +49,7 @@ func TestASayBeforeTheLastDoLeavesTheHistoryWhole(t *testing.T) {
 }
 
 func TestTheNextPlanKnowsWhatWasSaid(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		b.model.Says(plan(say("Let me look."), do("summarizeLists", `{}`)), plan(say("Nothing there.")))
 		b.say("look")
 		b.expect("Let me look.")
@@ -114,9 +110,7 @@ func TestARefusedReplyIsOwnedUp(t *testing.T) {
 // TestAFailedActionLeavesNothingHalfDone: what it changed in state is taken back,
 // what an action before it changed stays.
 func TestAFailedActionLeavesNothingHalfDone(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		type counts map[string]int
 		read := func(turn *actions.Turn) counts {
 			c := state.At[counts](turn.User, "counts")
@@ -158,9 +152,7 @@ func TestAFailedActionLeavesNothingHalfDone(t *testing.T) {
 
 // TestStateOfWhatWasDoneIsKept although the turn fails after it.
 func TestStateOfWhatWasDoneIsKept(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		actions.Add(b.actions, "order", "Orders, and notes it", func(_ context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
 			*state.At[int](turn.User, "orders")++
 			return actions.Text("ordered %d", *state.At[int](turn.User, "orders")), nil
@@ -176,9 +168,7 @@ func TestStateOfWhatWasDoneIsKept(t *testing.T) {
 }
 
 func TestWhatWasDoneBeforeAFailureIsSaidAndNotDoneAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		calls := b.counted("pay")
 		b.model.Says(plan(do("pay", `{}`), do("summarizeLists", `{}`)))
 		b.model.Fails(500, "")
@@ -219,9 +209,7 @@ func TestAnActionThatIsCutOffIsNamed(t *testing.T) {
 }
 
 func TestARoutePanicIsContained(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		b.bot.OnCommand("handler", func(context.Context, *bot.Turn) error { panic("boom") })
 		b.bot.OnMessage(func(turn *bot.Turn) bool { return turn.Text == "match" && *(*bool)(nil) }, func(context.Context, *bot.Turn) error { return nil })
 		for _, text := range []string{"handler", "match"} {
@@ -235,9 +223,7 @@ func TestARoutePanicIsContained(t *testing.T) {
 }
 
 func TestRepeatedInvokesGetTheSameAnswer(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		var calls atomic.Int64
 		b.bot.OnInvoke("count", func(context.Context, *bot.Turn) (bot.InvokeResponse, error) {
 			return bot.InvokeResponse{Status: http.StatusCreated, Body: calls.Add(1)}, nil
@@ -258,9 +244,7 @@ func TestRepeatedInvokesGetTheSameAnswer(t *testing.T) {
 }
 
 func TestRepeatedExpectRepliesGetTheSameReplies(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		b.model.Says(plan(say("one")))
 		in := event{"id": "same", "text": "hi", "deliveryMode": "expectReplies"}
 		first, second := b.deliver(in), b.deliver(in)
@@ -271,9 +255,7 @@ func TestRepeatedExpectRepliesGetTheSameReplies(t *testing.T) {
 }
 
 func TestForgetFindsWhatWasSaidElsewhere(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		group := event{
 			"text": "<at>Planbot</at> group secret", "conversation": event{"id": "19:g@thread.v2", "conversationType": "groupChat", "isGroup": true},
 			"entities": []event{{"type": "mention", "text": "<at>Planbot</at>", "mentioned": event{"id": "28:bot"}}},
@@ -298,9 +280,7 @@ func TestForgetFindsWhatWasSaidElsewhere(t *testing.T) {
 }
 
 func TestForgetHealsStateThatCannotBeRead(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		b.must(b.redis.Set(state.UserKey("msteams", "28:bot", "29:mia").String(), "planbot/99 from the future"))
 		b.say("hello")
 		b.expectFault("/forget yes deletes it")
@@ -313,9 +293,7 @@ func TestForgetHealsStateThatCannotBeRead(t *testing.T) {
 }
 
 func TestResetHealsAHistoryThatCannotBeRead(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		b.bot.OnCommand("spoil", func(_ context.Context, turn *bot.Turn) error {
 			*state.At[string](turn.Thread, new(prompts.History).StateName()) = "no history"
 			return nil
@@ -332,9 +310,7 @@ func TestResetHealsAHistoryThatCannotBeRead(t *testing.T) {
 }
 
 func TestTheLogHoldsNothingThatWasSaid(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		actions.Add(b.actions, "fail", "Fails", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
 			return actions.Fail("secret"), nil
 		})
@@ -358,9 +334,7 @@ func TestTheLogHoldsNothingThatWasSaid(t *testing.T) {
 }
 
 func TestDrainEndsInTime(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		started := make(chan struct{})
 		stuck := make(chan struct{})
 		defer close(stuck)
@@ -386,9 +360,7 @@ func TestDrainEndsInTime(t *testing.T) {
 // TestACallOfWhichNobodyKnows: its plan ends, the model is not asked to tell the person, and nothing is
 // repeated.
 func TestACallOfWhichNobodyKnows(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		var calls atomic.Int64
 		actions.Add(b.actions, "sendMail", "Sends a mail", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
 			calls.Add(1)

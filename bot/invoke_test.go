@@ -68,9 +68,7 @@ func (v *vote) Check() error {
 }
 
 func TestTypedInvokes(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		var calls atomic.Int64
 		bot.AddInvoke(b.bot, "vote", func(_ context.Context, turn *bot.Turn, in vote) (map[string]int, error) {
 			calls.Add(1)
@@ -143,9 +141,7 @@ func pressed(verb string, data any) event {
 }
 
 func TestCardActions(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		card := activity.Card{Fallback: "Booked.", Body: []any{activity.TextBlock{Text: "Booked."}}}
 		for verb, a := range map[string]bot.CardAnswer{
 			"card":    {Card: &card},
@@ -218,9 +214,7 @@ func TestCardActions(t *testing.T) {
 
 // TestAnInvokeThatComesAgain while it is being answered gets the same answer.
 func TestAnInvokeThatComesAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		var calls atomic.Int64
 		begun, release := make(chan struct{}), make(chan struct{})
 		b.bot.OnCardAction("slow", func(context.Context, *bot.Turn, bot.CardClick) (bot.CardAnswer, error) {
@@ -261,9 +255,7 @@ func TestAnInvokeThatComesAgain(t *testing.T) {
 
 // TestAButtonThatFellBack is answered with a message.
 func TestAButtonThatFellBack(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		card := activity.Card{Fallback: "Booked."}
 		for verb, a := range map[string]bot.CardAnswer{
 			"card": {Card: &card}, "message": {Message: "Booked."}, "done": {}, "error": {}, "login": {SignIn: event{}},
@@ -436,9 +428,7 @@ func TestWelcomeSuggestsExamples(t *testing.T) {
 }
 
 func TestTakenVerbsAndHandlersAreMistakes(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		card := func(context.Context, *bot.Turn, bot.CardClick) (bot.CardAnswer, error) { return bot.CardAnswer{}, nil }
 		rated := func(context.Context, *bot.Turn, bot.Feedback) error { return nil }
 		b.bot.OnCardAction("taken", card)
@@ -490,9 +480,7 @@ func empty(context.Context, *bot.Turn, struct{}) (struct{}, error) { return stru
 
 // TestAReplyThatIsTooLarge is not tried for an hour, and its person is told.
 func TestAReplyThatIsTooLarge(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		b.bot.OnCommand("talk", func(ctx context.Context, turn *bot.Turn) error {
 			return turn.Send(ctx, turn.Activity.Reply(strings.Repeat("x", 50<<10)))
 		})

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/lists"
@@ -258,9 +257,7 @@ func TestBadClicksOnLists(t *testing.T) {
 
 // TestListsWithoutCards are texts, as ever.
 func TestListsWithoutCards(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		b.model.Says(plan(do("createList", `{"list":"home","items":["milk"]}`), saved(do("showLists", `{"list":"all"}`), "L"), say("Look:\n$L")))
 		b.deliver(event{"channelId": "slack", "text": "show"})
 		b.expect("**home**\n- milk")

@@ -100,9 +100,7 @@ func TestEventsOfTeams(t *testing.T) {
 
 // TestTurnsCallTeamsAboutMeetings.
 func TestTurnsCallTeamsAboutMeetings(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		var asked []string
 		answers := map[string]string{
 			"GET /v1/meetings/MCMx%2F%2B%3D%3D": `{"details":{"id":"M1","msGraphResourceId":"G1","title":"Stand-up","type":"Recurring","scheduledStartTime":"2026-08-01T09:00:00Z","joinUrl":"https://teams"},

@@ -275,9 +275,7 @@ func TestSecretsAreNotKept(t *testing.T) {
 
 // TestNoMemoryByDefault: without it there is no command, neither in help nor elsewhere.
 func TestNoMemoryByDefault(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		b.say("/memory")
 		if got := b.connector.Next(b).Text(); !strings.Contains(got, "I don't know the command `/memory`") || strings.Count(got, "/memory") != 1 {
 			t.Errorf("reply %q", got)

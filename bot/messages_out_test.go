@@ -350,9 +350,7 @@ func TestHistoryHasSources(t *testing.T) {
 
 // TestSourcesOnOtherChannels stand below the text, which they cannot change.
 func TestSourcesOnOtherChannels(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		searching(b)
 		for channel, want := range map[string]string{
 			"msteams": "Teal [1], mauve [2].",

@@ -140,9 +140,7 @@ func (m *moderated) keptNothing() {
 // TestFlaggedInput: no model is asked, the person reads one sentence, and only the categories and a
 // hash stay.
 func TestFlaggedInput(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		m := newModerated(t)
+	inBubble(t, newModerated, func(t *testing.T, m *moderated) {
 		m.say("you " + flagged)
 		m.expect(saysNoToInput)
 		m.keptNothing()
@@ -174,9 +172,7 @@ func TestFlaggedInput(t *testing.T) {
 
 // TestFlaggedQuotes: what a person quotes is judged as what they write.
 func TestFlaggedQuotes(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		m := newModerated(t)
+	inBubble(t, newModerated, func(t *testing.T, m *moderated) {
 		m.deliver(event{"text": "is that so?", "entities": []event{{"type": "quotedReply", "quotedReply": event{"messageId": "1", "senderId": "29:ben", "preview": "you " + flagged}}}})
 		m.expect(saysNoToInput)
 		m.keptNothing()
@@ -198,9 +194,7 @@ func TestFlaggedPlan(t *testing.T) {
 		"prose":            "You are a " + flagged + ".",
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				m := newModerated(t)
+			inBubble(t, newModerated, func(t *testing.T, m *moderated) {
 				m.model.Says(made)
 				m.say("write to Otto")
 				m.expect(heldBack)
@@ -231,9 +225,7 @@ func TestFlaggedResults(t *testing.T) {
 		"in a DO":  {do("sendMail", `{"body":"He wrote $B"}`), heldBack + " Before that I did: Cite."},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				m := newModerated(t)
+			inBubble(t, newModerated, func(t *testing.T, m *moderated) {
 				m.model.Says(plan(saved(do("cite", `{}`), "B"), tt.then))
 				m.say("cite it")
 				m.expect(tt.want)
@@ -249,9 +241,7 @@ func TestFlaggedResults(t *testing.T) {
 
 // TestWhatPassesIsJudgedOnce: the input, then the plan as a whole, then only what variables change.
 func TestWhatPassesIsJudgedOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		m := newModerated(t)
+	inBubble(t, newModerated, func(t *testing.T, m *moderated) {
 		m.model.Says(plan(saved(do("sendMail", `{"body":"hello","to":["otto"]}`), "R"), say("Done with it."), say("It was $R")))
 		m.say("write")
 		m.expect("Done with it.")
@@ -276,9 +266,7 @@ func TestFilteredTextOfModeration(t *testing.T) {
 
 // TestSentencesOfModeration are in the person's language.
 func TestSentencesOfModeration(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		m := newModerated(t)
+	inBubble(t, newModerated, func(t *testing.T, m *moderated) {
 		m.deliver(event{"text": flagged, "locale": "de-DE"})
 		m.expect("Entschuldigung, bei dieser Nachricht kann ich nicht helfen. Bitte versuch es mit anderen Worten.")
 	})
@@ -286,9 +274,7 @@ func TestSentencesOfModeration(t *testing.T) {
 
 // TestAModeratorThatIsAway stops the turn, unless the bot fails open. Its person may try again.
 func TestAModeratorThatIsAway(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		m := newModerated(t)
+	inBubble(t, newModerated, func(t *testing.T, m *moderated) {
 		m.by.setAway(true)
 		m.say("hello")
 		m.expectFault(cannotCheck)
@@ -657,9 +643,7 @@ func TestResultsOfAFlaggedTurn(t *testing.T) {
 // TestCardsAreJudged before anybody sees them, though an action made them: words of the model may be in
 // them.
 func TestCardsAreJudged(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		m := newModerated(t)
+	inBubble(t, newModerated, func(t *testing.T, m *moderated) {
 		actions.Add(m.actions, "draw", "Draws a card", func(_ context.Context, _ *actions.Turn, in struct {
 			First string `json:"first"`
 		},

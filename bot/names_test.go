@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
@@ -115,9 +114,7 @@ func TestNamesForPeople(t *testing.T) {
 
 // TestClicksAreAnsweredInTheLanguageOfTheConversation: a click does not always have a locale.
 func TestClicksAreAnsweredInTheLanguageOfTheConversation(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		b.bot.OnCardAction("sure", func(_ context.Context, turn *bot.Turn, _ bot.CardClick) (bot.CardAnswer, error) {
 			return bot.CardAnswer{Message: turn.Translate("yes")}, nil
 		})

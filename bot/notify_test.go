@@ -49,9 +49,7 @@ func (b *bundle) notify(n actions.Notice) string {
 }
 
 func TestNotifyAConversationAndAPerson(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := met(t)
+	inBubble(t, met, func(t *testing.T, b *bundle) {
 		if turn := b.notify(actions.Notice{To: miasChat, Text: "The build is **green**."}); turn == "" {
 			t.Error("no turn")
 		}
@@ -80,9 +78,7 @@ func TestNotifyAConversationAndAPerson(t *testing.T) {
 }
 
 func TestNotifyAThread(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		const thread = "19:team@thread.tacv2;messageid=7"
 		b.model.Says(plan(say("Hello!")))
 		b.deliver(event{"text": "<at>Planbot</at> hi", "entities": []event{mentionOfBot}, "conversation": event{"id": thread, "conversationType": "channel", "isGroup": true, "tenantId": "t1"}})
@@ -100,9 +96,7 @@ func TestNotifyAThread(t *testing.T) {
 var mentionOfBot = event{"type": "mention", "text": "<at>Planbot</at>", "mentioned": event{"id": "28:bot", "name": "Planbot"}}
 
 func TestWhatCannotBeNotified(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := met(t)
+	inBubble(t, met, func(t *testing.T, b *bundle) {
 		for name, n := range map[string]actions.Notice{
 			"unknown conversation": {To: actions.Recipient{Channel: "msteams", Bot: "28:bot", Conversation: "a:nobody"}, Text: "x"},
 			"unknown person":       {To: actions.Recipient{Channel: "msteams", Bot: "28:bot", User: "29:nobody"}, Text: "x"},
@@ -131,9 +125,7 @@ func TestWhatCannotBeNotified(t *testing.T) {
 func TestADeadConversationIsLeftAloneUntilItIsHeardOf(t *testing.T) {
 	for _, status := range []int{http.StatusForbidden, http.StatusNotFound} {
 		t.Run(http.StatusText(status), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				b := met(t)
+			inBubble(t, met, func(t *testing.T, b *bundle) {
 				b.connector.Fails(0, status)
 				b.notify(actions.Notice{To: mia, Text: "Lost."})
 				b.rest("a:mia")
@@ -159,9 +151,7 @@ func (b *bundle) rest(conversation string) {
 func TestOtherRefusalsDoNotRetireAConversation(t *testing.T) {
 	for _, status := range []int{http.StatusBadRequest, http.StatusGone, http.StatusRequestEntityTooLarge} {
 		t.Run(http.StatusText(status), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				b := met(t)
+			inBubble(t, met, func(t *testing.T, b *bundle) {
 				b.connector.Fails(0, status)
 				b.notify(actions.Notice{To: mia, Text: "Lost."})
 				b.notify(actions.Notice{To: mia, Text: "There."})
@@ -262,9 +252,7 @@ func TestEachTryOfAMessageIsCounted(t *testing.T) {
 }
 
 func TestANoticeIsSentOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := met(t)
+	inBubble(t, met, func(t *testing.T, b *bundle) {
 		first := b.notify(actions.Notice{To: mia, Text: "Once.", Key: "k"})
 		if again := b.notify(actions.Notice{To: mia, Text: "Once.", Key: "k"}); again != first {
 			t.Errorf("turns %q and %q", first, again)
@@ -282,9 +270,7 @@ func TestANoticeIsSentOnce(t *testing.T) {
 
 // TestNoticesKeepTheOrderOfTheConversation that they come into.
 func TestNoticesKeepTheOrderOfTheConversation(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := met(t)
+	inBubble(t, met, func(t *testing.T, b *bundle) {
 		r := b.addReplica()
 		asked := b.model.Waits()
 		r.say("think about it")
@@ -301,9 +287,7 @@ func TestNoticesKeepTheOrderOfTheConversation(t *testing.T) {
 }
 
 func TestANoticeSurvivesItsProcess(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := met(t)
+	inBubble(t, met, func(t *testing.T, b *bundle) {
 		r := b.addReplica()
 		taken, release := b.connector.Holds("Important.")
 		_, err := r.bot.Notify(t.Context(), actions.Notice{To: mia, Text: "Important."})
@@ -319,9 +303,7 @@ func TestANoticeSurvivesItsProcess(t *testing.T) {
 }
 
 func TestANoticeWaitsWhileTheChannelIsAway(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := met(t)
+	inBubble(t, met, func(t *testing.T, b *bundle) {
 		r := b.addReplica(func(c *bot.Config) { c.Channel = hasty(t) })
 		b.connector.Fails(0, http.StatusServiceUnavailable)
 		_, err := r.bot.Notify(t.Context(), actions.Notice{To: mia, Text: "One."})
@@ -336,9 +318,7 @@ func TestANoticeWaitsWhileTheChannelIsAway(t *testing.T) {
 
 // TestAnActionNotifies another person, once however often it is tried.
 func TestAnActionNotifies(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		entered := make(chan struct{}, 2)
 		open := make(chan struct{})
 		t.Cleanup(func() { close(open) })
@@ -373,9 +353,7 @@ func TestAnActionNotifies(t *testing.T) {
 // TestABotWithAnAppIDNeedsASignature for the address of a conversation, which one
 // without an app id has kept.
 func TestABotWithAnAppIDNeedsASignature(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := met(t)
+	inBubble(t, met, func(t *testing.T, b *bundle) {
 		withID := b.wire(b.openStore(b.toRedis), func(c *bot.Config) { c.Channel = identified{c.Channel} })
 		if _, err := withID.Notify(t.Context(), actions.Notice{To: mia, Text: "Secret."}); !errors.Is(err, actions.ErrUnreachable) {
 			t.Errorf("error %v", err)
@@ -390,9 +368,7 @@ type identified struct{ turn.Channel }
 func (identified) Identified() bool { return true }
 
 func TestWhoIsForgottenIsNotNotified(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := met(t)
+	inBubble(t, met, func(t *testing.T, b *bundle) {
 		b.say("/forget yes")
 		b.expect("I've deleted everything I kept about you.")
 		for _, to := range []actions.Recipient{mia, miasChat} {

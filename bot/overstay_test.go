@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
@@ -15,9 +14,7 @@ import (
 // TestAnActionThatDoesNotEnd costs its turn: the conversation goes on, with nothing of
 // what the action still does.
 func TestAnActionThatDoesNotEnd(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		goOn, ended := make(chan struct{}), make(chan struct{})
 		actions.Add(b.actions, "deaf", "Does not listen", func(_ context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
 			defer close(ended)
@@ -48,9 +45,7 @@ func TestAnActionThatDoesNotEnd(t *testing.T) {
 
 // TestDrainWaitsForAnActionThatWasLeft, as long as it waits for anything.
 func TestDrainWaitsForAnActionThatWasLeft(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		goOn := make(chan struct{})
 		t.Cleanup(func() { close(goOn) })
 		actions.Add(b.actions, "deaf", "Does not listen", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
@@ -16,9 +15,7 @@ import (
 // TestARecordOfAnAbsentFeature becomes a dead letter that says so. What the feature keeps in it stays as it is,
 // and a bot that has the feature goes on with it.
 func TestARecordOfAnAbsentFeature(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		kept := `{"text":"all of it","of":1,"hash":"it"}`
 		notice := json.RawMessage(b.activity(event{"type": "event", "name": "guests", "text": ""}))
 		b.leave(b.left(event{"own": "guests", "activity": notice, "guests": json.RawMessage(kept)}))
@@ -42,9 +39,7 @@ func TestARecordOfAnAbsentFeature(t *testing.T) {
 
 // TestASummaryOfAnOlderRelease is put into the history: such a release did not write down whose record it is.
 func TestASummaryOfAnOlderRelease(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		summarizes := func(c *bot.Config) {
 			c.Summarize = func(context.Context, *actions.Turn, int) (string, int, error) { return "", 0, nil }
 		}

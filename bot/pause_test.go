@@ -50,9 +50,7 @@ func TestApproversThatNobodyAsks(t *testing.T) {
 // TestAnApprovalInABotThatAsksNobody becomes a dead letter when its time is up. The record keeps it as it is, and a
 // bot that asks people goes on with it.
 func TestAnApprovalInABotThatAsksNobody(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	inBubble(t, newDesk, func(t *testing.T, d desk) {
 		soon := func(c *bot.Config) { c.ApprovalTimeout = time.Minute }
 		first := d.addReplica(soon)
 		d.model.Says(closePlan)
@@ -142,9 +140,7 @@ var secondFeature = turn.Feature{
 
 // TestAPauseOfOnesOwn: a second person says yes, also to a process that takes over.
 func TestAPauseOfOnesOwn(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	inBubble(t, newDesk, func(t *testing.T, d desk) {
 		has := func(c *bot.Config) { c.Features, c.Policy = append(c.Features, secondFeature), allowAll }
 		first := d.addReplica(has)
 		d.model.Says(closePlan)

@@ -294,9 +294,7 @@ func TestWordsThatAreSavedDuringForgetAreFoundByTheNext(t *testing.T) {
 // TestAPlaceThatIsNotKeptFailsNoTurn: Redis refuses what lists the conversation. The turn
 // goes on, and nothing is kept that /forget would not find.
 func TestAPlaceThatIsNotKeptFailsNoTurn(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		places := state.UserKey("msteams", "28:bot", "29:mia").Under("notes", "places").String()
 		var refuses atomic.Bool
 		refuses.Store(true)
@@ -330,9 +328,7 @@ func TestAPlaceThatIsNotKeptFailsNoTurn(t *testing.T) {
 
 // TestAPlaceThatCannotBeKeptNowIsWaitedFor, as every write is.
 func TestAPlaceThatCannotBeKeptNowIsWaitedFor(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		r := b.addReplica(impatient)
 		b.intercept(outage(4*shortPatience, func(args []string) bool {
 			return args[0] == "HSET" && inArgs(args, "/notes/places")
@@ -350,9 +346,7 @@ func TestAPlaceThatCannotBeKeptNowIsWaitedFor(t *testing.T) {
 // TestForgetOfOldState: the list of places that was part of a person's state is nobody's
 // any more, and is deleted with it.
 func TestForgetOfOldState(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		b.must(b.redis.Set(state.UserKey("msteams", "28:bot", "29:mia").String(), "planbot/1 "+strings.Repeat("A", 26)+" 6b033491\n"+
 			`places {"all":[{"c":"a:mia","p":true},{"c":"19:g@thread.v2"}]}`+"\n"+`home {"c":"a:mia"}`+"\n"))
 		b.model.Says(plan(do("addItem", `{"list":"home","item":"milk"}`), say("Added.")))
@@ -367,9 +361,7 @@ func TestForgetOfOldState(t *testing.T) {
 // TestForgetFindsWhatWaitsElsewhere: a reminder for another conversation, in which the
 // person has said nothing.
 func TestForgetFindsWhatWaitsElsewhere(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		b.bot.OnCommand("elsewhere", func(ctx context.Context, turn *bot.Turn) error {
 			_, err := turn.Notifier.Notify(ctx, actions.Notice{To: actions.Recipient{Conversation: "19:g@thread.v2"}, Text: "a secret", At: time.Now().Add(time.Hour)})
 			return err

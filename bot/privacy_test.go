@@ -52,9 +52,7 @@ func (b *bundle) makeList(name string, over event) {
 }
 
 func TestForgetAsksOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		b.makeList("secret", nil)
 		b.say("/forget")
 		card := b.connector.Next(t)
@@ -83,9 +81,7 @@ func TestForgetAsksOnce(t *testing.T) {
 }
 
 func TestForgetInWords(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		b.makeList("secret", event{"channelId": "sms"})
 		b.tell(event{"channelId": "sms", "text": "/Forget"}, "Should I delete everything that I keep about you? This cannot be undone. What belongs to others stays.\n\nSay **/forget yes** to delete it.")
 		if !strings.Contains(b.kept(), "secret") {
@@ -100,9 +96,7 @@ func TestForgetInWords(t *testing.T) {
 
 // TestForgetButtonIsForOnePerson: in a group everybody sees it.
 func TestForgetButtonIsForOnePerson(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		otto := event{"from": event{"id": "29:otto", "name": "Otto"}}
 		b.makeList("mias", nil)
 		b.makeList("ottos", in(otto, event{"conversation": event{"id": "a:otto", "conversationType": "personal"}}))
@@ -147,9 +141,7 @@ func TestForgetCallsWhatIsRegistered(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]event{"told to": {"text": "/forget yes"}, "taken out": {"type": "installationUpdate", "action": "remove"}} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				b := setup(t)
+			inBubble(t, setup, func(t *testing.T, b *bundle) {
 				fails, calls := true, 0
 				b.actions.OnForget(func(_ context.Context, turn *actions.Turn) (string, error) {
 					if calls++; !turn.User.Has("lists") || turn.Activity.From.AadObjectID != "aad-mia" {
@@ -190,9 +182,7 @@ func TestForgetCallsWhatIsRegistered(t *testing.T) {
 
 // TestForgetDropsDeadLetters of the person, and of nobody else.
 func TestForgetDropsDeadLetters(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		hang := make(chan struct{})
 		actions.Add(b.actions, "drink", "Hangs", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
 			<-hang
@@ -273,9 +263,7 @@ func TestMyData(t *testing.T) {
 
 // TestMyDataIsCapped: no message is longer than a channel takes, and the person knows.
 func TestMyDataIsCapped(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		b.bot.OnCommand("/fill", func(ctx context.Context, turn *bot.Turn) error {
 			for i, n := range []int{30_000, 100_000} {
 				*state.At[string](turn.User, fmt.Sprint("big", i)) = strings.Repeat("wörd ", n/5)
@@ -300,9 +288,7 @@ func TestMyDataIsCapped(t *testing.T) {
 
 // TestMyDataWithWhatCannotBeRead shows the rest.
 func TestMyDataWithWhatCannotBeRead(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		b.makeList("mine", nil)
 		b.makeList("ours", inGroup)
 		b.must(b.redis.Set(state.ConversationKey("msteams", "28:bot", "19:g@thread.v2").String(), "planbot/99 from the future"))

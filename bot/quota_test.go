@@ -165,9 +165,7 @@ func TestATurnThatCannotBeCountedGoesOn(t *testing.T) {
 
 // TestATurnThatIsTakenOverCountsOnce, although its handler runs again.
 func TestATurnThatIsTakenOverCountsOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		quota := limited(quota.Limits{UserTurnsPerMinute: 1})
 		first := b.addReplica(quota)
 		asked := b.model.Waits()
@@ -183,9 +181,7 @@ func TestATurnThatIsTakenOverCountsOnce(t *testing.T) {
 }
 
 func TestNegativeQuotasAreRefused(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		_, err := bot.New(bot.Config{
 			Actions: b.actions, Planner: bot.PlannerFunc(nil), AuditKeep: -1,
 			Quota: quota.Limits{UserTurnsPerMinute: -1, UserTokensPerDay: -1, TenantTurnsPerMinute: -1, TenantTokensPerDay: -1},

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
@@ -42,9 +41,7 @@ func (b *bundle) come(later time.Duration) time.Time {
 }
 
 func TestANoticeRecurs(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := met(t)
+	inBubble(t, met, func(t *testing.T, b *bundle) {
 		b.addReplica() // two of them sweep
 		b.notify(daily)
 		b.connector.None(t)
@@ -65,9 +62,7 @@ func TestANoticeRecurs(t *testing.T) {
 
 // TestARecurringNoticeSurvivesItsProcess, killed while it sends and while nobody is there.
 func TestARecurringNoticeSurvivesItsProcess(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := met(t)
+	inBubble(t, met, func(t *testing.T, b *bundle) {
 		b.must(b.bot.Drain(t.Context()))
 		r := b.addReplica()
 		_, err := r.bot.Notify(t.Context(), daily)
@@ -114,9 +109,7 @@ func (b *bundle) overdueIn(conversation string, since time.Time) {
 
 // TestMissedTimesAreDueOnce, also when the schedule is registered again at the start.
 func TestMissedTimesAreDueOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := met(t)
+	inBubble(t, met, func(t *testing.T, b *bundle) {
 		b.notify(daily)
 		next := b.due().Until
 		b.must(b.bot.Drain(t.Context()))
@@ -141,9 +134,7 @@ func TestMissedTimesAreDueOnce(t *testing.T) {
 
 // TestASecondStartKeepsTheSchedule, and a change replaces it.
 func TestASecondStartKeepsTheSchedule(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := met(t)
+	inBubble(t, met, func(t *testing.T, b *bundle) {
 		id := b.notify(daily)
 		first := b.due()
 		changed := daily
@@ -184,9 +175,7 @@ func (b *bundle) busy() (end func()) {
 }
 
 func TestAScheduleIsReplacedWhileItIsAtWork(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := met(t)
+	inBubble(t, met, func(t *testing.T, b *bundle) {
 		end := b.busy()
 		changed := daily
 		changed.Every, changed.Text = "45 10 * * *", "Moin."
@@ -204,9 +193,7 @@ func TestAScheduleIsReplacedWhileItIsAtWork(t *testing.T) {
 }
 
 func TestAScheduleIsWithdrawn(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := met(t)
+	inBubble(t, met, func(t *testing.T, b *bundle) {
 		withdraw := func(want bool) {
 			t.Helper()
 			if got, err := b.bot.Withdraw(t.Context(), actions.Notice{To: mia, Key: "morning"}); err != nil || got != want {
@@ -236,9 +223,7 @@ func TestAScheduleIsWithdrawn(t *testing.T) {
 }
 
 func TestANoticeRunsAHandler(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := met(t)
+	inBubble(t, met, func(t *testing.T, b *bundle) {
 		b.must(b.bot.Drain(t.Context()))
 		r := b.addRouted(func(made *bot.Bot) {
 			made.OnNotice("summary", func(ctx context.Context, turn *bot.Turn) error {
@@ -276,9 +261,7 @@ func TestANoticeRunsAHandler(t *testing.T) {
 
 // TestAHandlerThatIsGone makes a dead letter, and its schedule goes on.
 func TestAHandlerThatIsGone(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := met(t)
+	inBubble(t, met, func(t *testing.T, b *bundle) {
 		b.must(b.bot.Drain(t.Context()))
 		r := b.addRouted(func(made *bot.Bot) {
 			made.OnNotice("old", func(context.Context, *bot.Turn) error { return nil })
@@ -295,9 +278,7 @@ func TestAHandlerThatIsGone(t *testing.T) {
 }
 
 func TestSchedulesThatAreRefused(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := met(t)
+	inBubble(t, met, func(t *testing.T, b *bundle) {
 		for name, n := range map[string]actions.Notice{
 			"is no cron expression":      {Every: "61 9 * * *"},
 			"of five fields":             {Every: "0 0 9 * * *"},

@@ -6,16 +6,13 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/state"
 )
 
 func TestTheFirstRouteThatMatchesAnswers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		tell := func(text string) bot.Handler {
 			return func(ctx context.Context, t *bot.Turn) error { return t.Tell(ctx, text) }
 		}
@@ -54,9 +51,7 @@ func TestTheFirstRouteThatMatchesAnswers(t *testing.T) {
 }
 
 func TestMiddlewareWrapsEveryHandler(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		var order []string
 		around := func(name string) func(bot.Handler) bot.Handler {
 			return func(next bot.Handler) bot.Handler {
@@ -84,9 +79,7 @@ func TestMiddlewareWrapsEveryHandler(t *testing.T) {
 }
 
 func TestWhatAHandlerSendsHasIdsAndItsStateIsSavedFirst(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		type note struct{ Text string }
 		var ids []string
 		b.bot.OnCommand("note", func(ctx context.Context, t *bot.Turn) error {
@@ -119,9 +112,7 @@ func TestWhatAHandlerSendsHasIdsAndItsStateIsSavedFirst(t *testing.T) {
 
 // TestMisusedCommands: the person reads how to use them, and no model is asked.
 func TestMisusedCommands(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		for said, want := range map[string]string{
 			"/reset now":          "I did nothing. Say **/reset** with nothing after it.",
 			"/mydata please":      "I did nothing. Say **/mydata** with nothing after it.",
@@ -139,9 +130,7 @@ func TestMisusedCommands(t *testing.T) {
 
 // TestUnknownCommands: the person reads which there are, and no model claims to have done one.
 func TestUnknownCommands(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		b.bot.OnCommand("/hours", func(ctx context.Context, t *bot.Turn) error { return t.Tell(ctx, "Nine to five.") })
 		for said, unknown := range map[string]string{
 			"/clear":                      "/clear",

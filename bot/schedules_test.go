@@ -62,9 +62,7 @@ func (b *bundle) ended() {
 
 // TestForgetEndsAScheduleThatIsDueJustThen, while /forget is at work in the same conversation.
 func TestForgetEndsAScheduleThatIsDueJustThen(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := met(t)
+	inBubble(t, met, func(t *testing.T, b *bundle) {
 		entered, open := make(chan struct{}), make(chan struct{})
 		b.actions.OnForget(func(context.Context, *actions.Turn) (string, error) {
 			close(entered)
@@ -86,9 +84,7 @@ func TestForgetEndsAScheduleThatIsDueJustThen(t *testing.T) {
 
 // TestForgetEndsAScheduleThatIsDueElsewhere, behind a turn of that conversation.
 func TestForgetEndsAScheduleThatIsDueElsewhere(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := met(t)
+	inBubble(t, met, func(t *testing.T, b *bundle) {
 		b.notify(daily)
 		end := b.behind(miasChat)
 		b.tell(in(inGroup, event{"text": "<at>Planbot</at> /forget yes"}), forgotten)
@@ -100,9 +96,7 @@ func TestForgetEndsAScheduleThatIsDueElsewhere(t *testing.T) {
 
 // TestForgetEndsAScheduleThatIsAboutToChange: the one that replaces it is in the queue, too.
 func TestForgetEndsAScheduleThatIsAboutToChange(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := met(t)
+	inBubble(t, met, func(t *testing.T, b *bundle) {
 		b.notify(daily)
 		end := b.behind(miasChat)
 		changed := daily
@@ -120,9 +114,7 @@ func TestForgetEndsAScheduleThatIsAboutToChange(t *testing.T) {
 func TestForgetFindsAScheduleOfASilentPerson(t *testing.T) {
 	for name, where := range map[string]actions.Recipient{"to themselves": miasChat, "to a group": group} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				b := met(t)
+			inBubble(t, met, func(t *testing.T, b *bundle) {
 				b.toldBy("greet", func() actions.Notice {
 					return actions.Notice{To: where, Text: "Good morning.", Every: "0 9 * * *"} // without a Key it is the person's, also in a group
 				})
@@ -149,9 +141,7 @@ func TestForgetFindsAScheduleOfASilentPerson(t *testing.T) {
 
 // TestWithdrawOfASchedule by its id is for its owner, also while it is at work.
 func TestWithdrawOfASchedule(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := met(t)
+	inBubble(t, met, func(t *testing.T, b *bundle) {
 		b.toldBy("greet", func() actions.Notice {
 			return actions.Notice{Text: "Good morning.", Every: "0 9 * * *", Topic: "greetings"}
 		})
@@ -196,9 +186,7 @@ func TestTakenOutEndsSchedules(t *testing.T) {
 		"as an app":   {"type": "installationUpdate", "action": "remove"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				b := met(t)
+			inBubble(t, met, func(t *testing.T, b *bundle) {
 				b.notify(daily)
 				b.notify(actions.Notice{To: miasChat, Text: "Once.", At: time.Now().Add(100 * time.Hour)})
 				b.deliver(in(removal, event{"text": nil}))
@@ -207,9 +195,7 @@ func TestTakenOutEndsSchedules(t *testing.T) {
 			})
 		})
 		t.Run(name+" when a schedule is due", func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				b := met(t)
+			inBubble(t, met, func(t *testing.T, b *bundle) {
 				b.notify(daily)
 				r := b.addReplica(func(c *bot.Config) { c.Lease = 6 * time.Second })
 				taken, release := b.connector.Holds("Wait.")
@@ -237,9 +223,7 @@ func TestTakenOutEndsSchedules(t *testing.T) {
 // TestANoticeDoesNotMakeAChatTheOwners: /forget of who asked for it deletes the notice, and nothing of
 // the person that it is for.
 func TestANoticeDoesNotMakeAChatTheOwners(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := met(t)
+	inBubble(t, met, func(t *testing.T, b *bundle) {
 		b.toldBy("tellOtto", func() actions.Notice {
 			return actions.Notice{To: actions.Recipient{User: "29:otto"}, Text: "Mia says hi.", At: time.Now().Add(time.Hour)}
 		})

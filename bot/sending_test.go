@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/planbot-go/planbot/activity"
@@ -39,9 +38,7 @@ func (s *slowly) Reply(ctx context.Context, to activity.Reference, replyTo strin
 
 // TestAReplyThatLeavesIsNotBoundToTheTurnsTime: what was done is told, whole and in order.
 func TestAReplyThatLeavesIsNotBoundToTheTurnsTime(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		done := addCount(b, "done")
 		slow := &slowly{Channel: hasty(t), words: "AAA", turn: make(chan context.Context, 8)}
 		b.model.Says(plan(do("done", `{}`), say(strings.Repeat("A", 15000)+"\n\n"+strings.Repeat("B", 15000))))
@@ -68,9 +65,7 @@ func TestAReplyThatLeavesIsNotBoundToTheTurnsTime(t *testing.T) {
 // TestTheHourOfTheChannelBeginsWithItsFirstRefusal, not with the message that waited
 // for its turn.
 func TestTheHourOfTheChannelBeginsWithItsFirstRefusal(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		asked := b.model.Waits()
 		first := b.addReplica()
 		first.say("hello")
@@ -88,9 +83,7 @@ func TestTheHourOfTheChannelBeginsWithItsFirstRefusal(t *testing.T) {
 // TestTheHourOfTheChannelEndsInAParkedTurn, which has that time anew when an operator
 // has it tried again.
 func TestTheHourOfTheChannelEndsInAParkedTurn(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		direct := func(c *bot.Config) { c.Channel = hasty(t) }
 		b.connector.Fails(0, http.StatusServiceUnavailable, http.StatusServiceUnavailable, http.StatusServiceUnavailable)
 		b.model.Says(plan(say("At last.")))
@@ -136,9 +129,7 @@ func (b *bundle) age(by time.Duration) {
 // TestAMessageThatNobodyAnswersIsSentTwice, and then taken as sent: a channel that takes
 // messages and does not answer is not to get them for an hour.
 func TestAMessageThatNobodyAnswersIsSentTwice(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		mute := &mute{words: "Really?"}
 		r := b.addReplica(func(c *bot.Config) { c.Channel = hasty(t, mute) })
 		b.model.Says(plan(say("Really?"), say("Behind it.")))
@@ -156,9 +147,7 @@ func TestAMessageThatNobodyAnswersIsSentTwice(t *testing.T) {
 // TestAMessageWaitsForAChannelThatAnswersNothing, as one does behind a proxy that takes
 // all and passes on nothing.
 func TestAMessageWaitsForAChannelThatAnswersNothing(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		hole := &hole{}
 		hole.left.Store(3)
 		r := b.addReplica(func(c *bot.Config) { c.Channel = hasty(t, hole) })
@@ -199,9 +188,7 @@ func (c *crowded) Send(ctx context.Context, to activity.Reference, a *activity.A
 // TestAKnockThatWasHeldBackIsNoAnswer of the channel, and so no reason to send once more
 // what may have arrived.
 func TestAKnockThatWasHeldBackIsNoAnswer(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		c := &crowded{Channel: hasty(t)}
 		r := b.addReplica(func(cfg *bot.Config) { cfg.Channel = c })
 		b.model.Says(plan(say("Really?")))
@@ -216,9 +203,7 @@ func TestAKnockThatWasHeldBackIsNoAnswer(t *testing.T) {
 
 // TestTypingThatThereIsNoRoomForHoldsUpNothing that is sent behind it.
 func TestTypingThatThereIsNoRoomForHoldsUpNothing(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		c := &crowded{Channel: hasty(t)}
 		c.lost.Store(true)
 		r := b.addReplica(func(cfg *bot.Config) { cfg.Channel = c })
@@ -239,9 +224,7 @@ func TestTypingThatThereIsNoRoomForHoldsUpNothing(t *testing.T) {
 
 // TestACallThatCannotBeMadeHoldsUpNothing: it is no channel that is away.
 func TestACallThatCannotBeMadeHoldsUpNothing(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		r := b.addReplica()
 		r.bot.OnCommand("wave", func(ctx context.Context, turn *bot.Turn) error {
 			nowhere := turn.Activity.Reply("Hello.")

@@ -183,9 +183,7 @@ func TestConnectionsWaitWhileAllAreAtWork(t *testing.T) {
 
 // TestSlowClients: a byte each second keeps no connection alive.
 func TestSlowClients(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		addr := b.serves(asItIs)
 		began := time.Now()
 		headers, body := call(t, addr), call(t, addr)
@@ -288,9 +286,7 @@ func TestTooManyRequests(t *testing.T) {
 }
 
 func TestContentHeaders(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		for _, c := range []struct {
 			headers []string
 			want    int
@@ -358,9 +354,7 @@ func TestRefusalsSayWhatIsWrong(t *testing.T) {
 }
 
 func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		good := string(b.activity(event{"type": "typing"}))
 		one := call(t, b.serves(asItIs))
 		one.post(len(good), "")

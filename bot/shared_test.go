@@ -168,9 +168,7 @@ func (b *bundle) onSameStore(change func(*bot.Config)) (url string) {
 
 // TestTheBotsStateCostsNothingWithoutUse, and one load in a turn that uses it.
 func TestTheBotsStateCostsNothingWithoutUse(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		addGuest(b, nil, actions.StateOnly)
 		addTally(b, "know", ofPerson)
 		var mu sync.Mutex
@@ -348,9 +346,7 @@ func TestWhatSharedStateWas(t *testing.T) {
 
 // TestAnActionThatFailsLeavesTheBotsState as it was, also if it was the first to load it.
 func TestAnActionThatFailsLeavesTheBotsState(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		addGuest(b, nil, actions.StateOnly)
 		for name, fault := range map[string]error{"refuse": nil, "break": errors.New("broken")} {
 			actions.Add(b.actions, name, "Fails", func(ctx context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
@@ -392,9 +388,7 @@ func TestRedisIsAwayWhenTheBotsStateIsLoaded(t *testing.T) {
 
 // TestABotsStateThatCannotBeRead fails the actions that need it, and no others; it is not overwritten.
 func TestABotsStateThatCannotBeRead(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		addGuest(b, nil, actions.StateOnly)
 		b.must(b.redis.Set(state.BotKey().String(), "not ours"))
 		b.model.Says(plan(do("enter", `{}`), say("Entered.")), plan(say("That failed.")), plan(do("createList", `{"list":"Home"}`), say("Created.")))
@@ -414,9 +408,7 @@ func TestABotsStateThatCannotBeRead(t *testing.T) {
 // TestHalfOfTheStateIsSaved when another conversation changes the person's value in the moment between
 // the two: the person reads that nobody can tell, and nothing runs twice.
 func TestHalfOfTheStateIsSaved(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		calls := 0
 		actions.Add(b.actions, "enter", "Adds a guest", func(ctx context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
 			calls++
@@ -446,9 +438,7 @@ func TestHalfOfTheStateIsSaved(t *testing.T) {
 
 // TestAPersonsValueChangesBeforeTheBotsIsSaved: nothing is saved, and the turn runs again.
 func TestAPersonsValueChangesBeforeTheBotsIsSaved(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		calls := 0
 		actions.Add(b.actions, "enter", "Adds a guest", func(ctx context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
 			shared, err := turn.Bot(ctx)
@@ -491,9 +481,7 @@ func TestAFailureIsToldEvenIfTheValueChanged(t *testing.T) {
 
 // TestAHandlerThatSaysNothing has its changes of the bot's state saved too.
 func TestAHandlerThatSaysNothing(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		b.bot.OnMessage(nil, func(ctx context.Context, turn *bot.Turn) error {
 			shared, err := turn.Bot(ctx)
 			if err == nil {

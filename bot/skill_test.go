@@ -76,9 +76,7 @@ func TestSkillCommand(t *testing.T) {
 }
 
 func TestWithoutSkillsThereIsNoCommand(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		b.say("/skill singing")
 		if got := b.connector.Next(t).Text(); !strings.HasPrefix(got, "I don't know the command `/skill`.") || strings.Contains(got, "**/skill**") {
 			t.Errorf("told %q", got)

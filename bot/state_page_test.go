@@ -3,7 +3,6 @@ package bot_test
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/state"
@@ -34,9 +33,7 @@ func takeItem(ctx context.Context, turn *actions.Turn, in item) (actions.Result,
 }
 
 func TestWhatThePageShowsOfState(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		actions.Add(b.actions, "takeItem", "Takes an item out of the warehouse", takeItem, actions.StateOnly)
 		b.change(state.BotKey(), func(s *state.Scope) { state.Of[stock](s).Left = map[string]int{"tea": 2} })
 		taking := plan(`{"type":"DO","action":"takeItem","entities":{"name":"tea"},"saveAs":"LEFT"}`, say("Taken, $LEFT."))

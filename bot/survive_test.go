@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
@@ -106,9 +105,7 @@ func addCount(b *bundle, name string, opts ...actions.Option) *atomic.Int64 {
 }
 
 func TestAPlanGoesOnWhereItsProcessWasKilled(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		before, after, slow := addCount(b, "before"), addCount(b, "after"), addGate(b, "slow")
 		first := b.addReplica()
 		b.model.Says(plan(do("createList", `{"list":"Groceries"}`), do("before", `{}`), do("slow", `{}`), do("after", `{}`), say("All done.")))
@@ -137,9 +134,7 @@ func TestAPlanGoesOnWhereItsProcessWasKilled(t *testing.T) {
 }
 
 func TestATurnWhoseProcessIsKilledBeforeItsPlanAsksTheModelAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		asked := b.model.Waits()
 		first := b.addReplica()
 		first.say("hello")
@@ -154,9 +149,7 @@ func TestATurnWhoseProcessIsKilledBeforeItsPlanAsksTheModelAgain(t *testing.T) {
 
 // TestASayThatWasOnItsWayIsSentOnceMore and the parts behind it follow, in order.
 func TestASayThatWasOnItsWayIsSentOnceMore(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		first := b.addReplica()
 		b.model.Says(plan(say("One."), say("Two."), say("Three.")))
 		taken, release := b.connector.Holds("Two.")
@@ -177,9 +170,7 @@ func TestASayThatWasOnItsWayIsSentOnceMore(t *testing.T) {
 }
 
 func TestATurnThatKillsItsProcessesIsParked(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		entered := make(chan struct{}, 8)
 		open := make(chan struct{})
 		t.Cleanup(func() { close(open) })
@@ -208,9 +199,7 @@ func TestATurnThatKillsItsProcessesIsParked(t *testing.T) {
 }
 
 func TestATurnThatGetsFurtherIsNotParked(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		var commands []string
 		var gates []*gate
 		for _, name := range []string{"one", "two", "three", "four"} {
@@ -246,9 +235,7 @@ func (e explosive) MarshalJSON() ([]byte, error) {
 
 // TestPanicBehindTheRoute costs the turn, and not the process with all others.
 func TestPanicBehindTheRoute(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		actions.Add(b.actions, "arm", "Arms", func(_ context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
 			state.Of[explosive](turn.Conversation).Armed = true
 			return actions.Done, nil
@@ -265,9 +252,7 @@ func TestPanicBehindTheRoute(t *testing.T) {
 
 // TestDrainHandsBackWhatDoesNotEnd to another replica, without waiting for its lease.
 func TestDrainHandsBackWhatDoesNotEnd(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		asked := b.model.Waits()
 		first := b.addReplica(func(c *bot.Config) { c.Lease = time.Minute })
 		first.say("go")
@@ -286,9 +271,7 @@ func TestDrainHandsBackWhatDoesNotEnd(t *testing.T) {
 
 // TestWhatEndsAsItIsCutOffIsNotDoneAgain by the replica that goes on.
 func TestWhatEndsAsItIsCutOffIsNotDoneAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		entered := make(chan struct{}, 8)
 		calls := atomic.Int64{}
 		actions.Add(b.actions, "book", "Books", func(ctx context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
@@ -315,9 +298,7 @@ func TestWhatEndsAsItIsCutOffIsNotDoneAgain(t *testing.T) {
 }
 
 func TestMessagesWaitInTheOrderOfTheirAcknowledgement(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		replicas := []*replica{b.addReplica(), b.addReplica(), b.addReplica()}
 		const n = 20
 		for range n {
@@ -333,9 +314,7 @@ func TestMessagesWaitInTheOrderOfTheirAcknowledgement(t *testing.T) {
 }
 
 func TestThreefoldDeliveryIsOneTurn(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		replicas := []*replica{b.addReplica(), b.addReplica(), b.addReplica()}
 		b.model.Says(plan(say("Once.")))
 		message := b.activity(event{"text": "hi"})
@@ -355,9 +334,7 @@ func TestThreefoldDeliveryIsOneTurn(t *testing.T) {
 
 // TestAChannelThatIsAwayGetsItsRepliesLater and in order.
 func TestAChannelThatIsAwayGetsItsRepliesLater(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		r := b.addReplica(func(c *bot.Config) { c.Channel = hasty(t) })
 		b.connector.Fails(0, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusBadGateway)
 		b.model.Says(plan(say("First.")), plan(say("Second.")))
@@ -371,9 +348,7 @@ func TestAChannelThatIsAwayGetsItsRepliesLater(t *testing.T) {
 
 // TestAReplyWaitsAsLongAsTheChannelAsks, which is longer than it would wait by itself.
 func TestAReplyWaitsAsLongAsTheChannelAsks(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		r := b.addReplica(func(c *bot.Config) { c.Channel = hasty(t) })
 		b.connector.Fails(4*time.Second, http.StatusTooManyRequests)
 		b.model.Says(plan(say("First.")))
@@ -388,9 +363,7 @@ func TestAReplyWaitsAsLongAsTheChannelAsks(t *testing.T) {
 
 // TestAReplyWaitsForAChannelThatCannotBeReached: it has certainly not arrived.
 func TestAReplyWaitsForAChannelThatCannotBeReached(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		dead := &deadLine{left: 2}
 		r := b.addReplica(func(c *bot.Config) { c.Channel = hasty(t, dead) })
 		b.model.Says(plan(say("At last.")))
@@ -413,9 +386,7 @@ func TestARefusedLoginLosesNoReply(t *testing.T) {
 		"redirect": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				b := setup(t)
+			inBubble(t, setup, func(t *testing.T, b *bundle) {
 				r := b.addReplica(loggedIn(t, connector.Callers{}, &brokenLogin{refuse: refuse}))
 				b.model.Says(plan(say("First.")), plan(say("Second.")))
 				r.say("one")

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
@@ -60,9 +59,7 @@ func TestRecordsThatCannotBeReadAreDeadLetters(t *testing.T) {
 		"no activity":       {event{"activity": json.RawMessage(`7`)}, "the record cannot be read", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				b := setup(t)
+			inBubble(t, setup, func(t *testing.T, b *bundle) {
 				addCount(b, "outside")
 				b.leave(b.left(tt.over))
 				r := b.addReplica(func(c *bot.Config) { c.Lease = 6 * time.Second }) // nobody is killed here
@@ -85,9 +82,7 @@ func TestRecordsThatCannotBeReadAreDeadLetters(t *testing.T) {
 // none, because an upgrade was undone, it becomes a dead letter as it is, and the person is told.
 // TestMoreWorlds/Upgrade of e2e/chaos has such processes.
 func TestANewerRecordIsLeft(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		b.leave(b.left(event{"v": 4, "phase": "dreaming", "more": "of it"}))
 		b.model.Says(plan(say("Still here.")))
 		r := b.addReplica()
@@ -107,9 +102,7 @@ func TestANewerRecordIsLeft(t *testing.T) {
 // TestAClickOnANewerRecordIsLeft: whoever gets a click on an approval of a newer process leaves the
 // click to that process, too.
 func TestAClickOnANewerRecordIsLeft(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		raw, err := json.Marshal(b.left(event{"v": 4, "phase": "waiting"}))
 		b.must(err)
 		queue := state.ConversationKey("msteams", "28:bot", "a:mia")
@@ -126,9 +119,7 @@ func TestAClickOnANewerRecordIsLeft(t *testing.T) {
 // TestAPlanThatDoesNotFitIsADeadLetter, and goes on after the fix: another version of the bot
 // has the action again.
 func TestAPlanThatDoesNotFitIsADeadLetter(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		progress := map[string]any{"plan": map[string]any{"commands": []any{
 			map[string]any{"type": "DO", "action": "outside", "entities": map[string]any{}},
 			map[string]any{"type": "SAY", "response": "Done it."},
@@ -160,9 +151,7 @@ func TestAPlanThatDoesNotFitIsADeadLetter(t *testing.T) {
 
 // TestADeadInvokeIsAnswered, so that nobody waits for it in vain.
 func TestADeadInvokeIsAnswered(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		vote := b.activity(event{"type": "invoke", "name": "vote"})
 		b.leave(b.left(event{"v": 0, "awaited": true, "activity": json.RawMessage(vote)}))
 		r := b.addRouted(func(made *bot.Bot) {
@@ -186,9 +175,7 @@ func TestADeadInvokeIsAnswered(t *testing.T) {
 // TestADeadLetterKeepsWhatWasApproved, so that an operator who has it tried again need not
 // ask the person again.
 func TestADeadLetterKeepsWhatWasApproved(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := setup(t)
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
 		var call bytes.Buffer
 		b.must(json.NewEncoder(&call).Encode([]any{"outside", "", map[string]any{}, map[string]any{}}))
 		b.leave(b.left(event{
