@@ -55,6 +55,20 @@ type keptRoom struct {
 	Messages []*message `json:"messages"`
 }
 
+// tokenOf is the token of the pages that keep what they have in a folder: a form that somebody fills in while the bot is
+// built anew can still be sent. "": a random one.
+func tokenOf(folder string) string {
+	token, name := rand.Text(), filepath.Join(folder, "token")
+	if folder == "" {
+		return token
+	}
+	if had, err := os.ReadFile(name); err == nil && len(had) == len(token) { //nolint:gosec // ours
+		return string(had)
+	}
+	_ = os.WriteFile(name, []byte(token), 0o600) // without it, only such a form is refused
+	return token
+}
+
 // open takes over what is in the folder, and then looks at it again and again until close.
 func (k *keeper) open() {
 	if k.page.cfg.Keep == "" {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -74,6 +75,13 @@ func TestKept(t *testing.T) {
 	first.post("/dev/chat/say", "room", "mia", "text", "said before")
 	turnOf(first, "turn-1", "asked before")
 	second := wireWith(t, cfg, page.Parts{})
+	_, body := first.do(http.MethodGet, "/dev/", nil)
+	token := regexp.MustCompile(`name="planbot-token" content="(\w{26})"`).FindStringSubmatch(body)
+	if token == nil {
+		t.Fatal(body)
+	}
+	second.shows("/dev/", token[1], true) // a form of a page of before can still be sent
+	wire(t, page.Parts{}).shows("/dev/", token[1], false)
 	second.shows("/dev/?room=mia", "said before", true)
 	second.shows("/dev/?room=lunch", "Bo Berg", true)
 	second.shows("/dev/?room=lunch", ">Plans<", true)
@@ -99,7 +107,7 @@ func TestKept(t *testing.T) {
 		}
 	}
 	third.page.Close()
-	if files, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(files) != 1 {
+	if files, err := filepath.Glob(filepath.Join(dir, "*.json")); err != nil || len(files) != 1 {
 		t.Errorf("%v, %v", files, err)
 	}
 }

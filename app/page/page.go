@@ -172,7 +172,7 @@ func newServer(cfg config) (*server, error) {
 	if cfg.Name == "" {
 		return nil, errors.New("page: no Name")
 	}
-	p := &server{cfg: cfg, secret: cmp.Or(cfg.Secret, rand.Text()), token: rand.Text(), hub: newHub(cfg.Keep != "")}
+	p := &server{cfg: cfg, secret: cmp.Or(cfg.Secret, rand.Text()), token: tokenOf(cfg.Keep), hub: newHub(cfg.Keep != "")}
 	p.faults, p.nums, p.keeper = &faults{page: p}, &numbers{page: p}, &keeper{page: p, taken: map[string]time.Time{}}
 	p.tabs = []tabOf{
 		{"Chat", "/dev/"},
@@ -381,7 +381,7 @@ func (p *server) turnRoutes(mux *http.ServeMux) {
 			countTokens(&rec, p.cfg.Counter)
 			writeJSON(w, rec)
 		default:
-			p.show(w, "/dev/turns", "Turn "+id, p.turnPage(p.turnView(rec, true)), "live.js")
+			p.show(w, "/dev/turns", "Turn "+id, p.turnPage(p.turnView(rec, true)))
 		}
 	})
 }
@@ -418,7 +418,7 @@ func (p *server) filtered(r *http.Request) []turnlog.Head {
 
 // turnList shows all turns, or those that match a filter.
 func (p *server) turnList(w http.ResponseWriter, r *http.Request) {
-	p.show(w, "/dev/turns", "Turns", p.turnsPage(p.turnListView(r)), "live.js")
+	p.show(w, "/dev/turns", "Turns", p.turnsPage(p.turnListView(r)))
 }
 
 func (p *server) turnListView(r *http.Request) turnListView {

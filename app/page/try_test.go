@@ -809,7 +809,11 @@ func TestGoOn(t *testing.T) {
 	}
 	// A turn that went well after a repair has a chip for it, and where several people speak the place.
 	s.says("{", all)
-	s.say("lunch", "@Listbot what is there?")
+	mended := s.say("lunch", "@Listbot what is there?")
+	view := s.get("/dev/turns/" + mended)
+	if !strings.Contains(view, ">repaired<") || !strings.Contains(view, `class="why note"`) || !strings.Contains(view, `class="note">Answer 1 was no plan`) || strings.Contains(view, "data-wrong") {
+		t.Errorf("the turn %s is shown as one that went wrong", mended)
+	}
 	if rows := s.get("/dev/turns"); strings.Count(rows, ">repaired<") != 1 || !strings.Contains(rows, "in Lunch") || strings.Contains(rows, `class="why"`) {
 		t.Errorf("the turns are %s", rows)
 	}
@@ -818,6 +822,9 @@ func TestGoOn(t *testing.T) {
 	failed, _ := s.page.Turns().Turn(s.say("mia", "@Listbot add rye to groceries"))
 	if failed.Outcome != "failed" || len(failed.Changes) != 0 || fmt.Sprint(failed.After) != fmt.Sprint(failed.Before) {
 		t.Errorf("%s: %v; %v became %v", failed.Outcome, failed.Changes, failed.Before, failed.After)
+	}
+	if view := s.get("/dev/turns/" + failed.ID); strings.Contains(view, "Failed:") || !strings.Contains(view, `class="fault">Answer 1 was no plan`) || !strings.Contains(view, "×3") {
+		t.Errorf("turn %s does not say once why it failed", failed.ID)
 	}
 	_, _, to := s.do(http.MethodPost, "/dev/turns/"+failed.ID+"/go-on", url.Values{"token": {s.token}, "at": {"after"}})
 	room, _, _ := strings.Cut(strings.TrimPrefix(to, "/dev/?room="), "&")

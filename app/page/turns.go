@@ -92,7 +92,7 @@ func (v *turnView) steps() (all []step) {
 		upTo(r.At)
 		note := func(class, words, told string) { all = append(all, step{Result: class, Why: words, Text: told}) }
 		if f := r.Refused; f != nil {
-			note("fault", fmt.Sprintf("Answer %d was no plan that can run. %s: %s", i+1, f.Kind, f.Detail), f.Told)
+			note(either(repaired(v.Head), "note", "fault"), fmt.Sprintf("Answer %d was no plan that can run. %s: %s", i+1, f.Kind, f.Detail), f.Told)
 		}
 		p := r.Plan
 		switch {
@@ -294,7 +294,7 @@ const maxPassed = 50 // limits what one view lists
 func activityRoutes(p *server, mux *http.ServeMux) {
 	mux.HandleFunc("GET /dev/activities", func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query().Get("q")
-		p.show(w, "/dev/activities", "Activities", activitiesPage(activities(p, q), q), "live.js")
+		p.show(w, "/dev/activities", "Activities", activitiesPage(activities(p, q), q))
 	})
 	mux.HandleFunc("GET /dev/activities.json", func(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, map[string]any{"version": 1, "activities": activities(p, r.URL.Query().Get("q"))})

@@ -179,7 +179,7 @@ func (p *server) document(title string, tab markup.Address, content g.Node, scri
 			h.TitleEl(text(title, " – ", p.cfg.Name)),
 			h.Link(h.Rel("stylesheet"), markup.Href(assetAddress("page.css"))),
 			h.Link(h.Rel("icon"), markup.Href(assetAddress("icon.svg"))),
-			g.Map(append([]string{"keys.js", "theme.js"}, scripts...), func(name string) g.Node {
+			g.Map(append([]string{"keys.js", "theme.js", "live.js"}, scripts...), func(name string) g.Node {
 				if strings.HasSuffix(name, ".min.js") { // of others: it is no module
 					return h.Script(h.Defer(), markup.Src(assetAddress(name)))
 				}
@@ -323,7 +323,7 @@ func (p *server) faultForms(v faultsView) g.Node {
 	))
 }
 
-var workbenchScripts = []string{"live.js", "chat.js", "adaptivecards.min.js"}
+var workbenchScripts = []string{"chat.js", "adaptivecards.min.js"}
 
 // workbenchPage is the chat beside the turns.
 func (p *server) workbenchPage(v workbenchView) g.Node {
@@ -649,7 +649,7 @@ func (p *server) turnsPage(v turnListView) g.Node {
 		),
 		g.If(len(v.Ticked) > 0, h.P(h.Class("fault"), h.Role("alert"), text("Tick two turns, no more and no fewer, to compare them."))),
 		h.Form(h.ID("two"), h.Method("get"), markup.Action("/dev/turns/compare")),
-		h.Section(h.Aria("label", "Turns"), h.Class("turns"), h.ID("turns"), p.turnRows(v)),
+		h.Section(h.Aria("label", "Turns"), h.Class("turns"), h.ID("turns"), h.Data("last", "0"), p.turnRows(v)),
 		g.If(v.TooFast > 0, para("note", text(v.TooFast, " turns came so fast that only their heads are kept."))),
 	)
 }
@@ -684,7 +684,6 @@ func (p *server) turnRows(v turnListView) g.Node {
 }
 
 func (p *server) turnRow(t turnlog.Head, isOpen, isTicked bool) g.Node {
-	mended := t.Outcome == turnlog.OK && strings.HasPrefix(t.Problem, turnlog.NoPlan) // why is on the turn's page
 	tokens := ""
 	if t.TokensIn > 0 {
 		tokens = fmt.Sprint(t.TokensIn, " + ", t.TokensOut)
@@ -705,8 +704,8 @@ func (p *server) turnRow(t turnlog.Head, isOpen, isTicked bool) g.Node {
 			g.If(t.Joined != "", g.Group{space, label("in turn ", t.Joined)}),
 			g.If(t.Joins > 0, g.Group{space, label("answers ", t.Joins+1, " messages")}),
 			g.If(t.Again > 0, g.Group{space, label("came ", t.Again+1, " times")}),
-			g.If(mended, g.Group{space, h.Span(h.Class("label"), h.Title(t.Problem), text("repaired"))}),
-			g.If(t.Problem != "" && !mended, h.Span(h.Class("why"), text(t.Problem))),
+			g.If(repaired(t), g.Group{space, h.Span(h.Class("label"), h.Title(t.Problem), text("repaired"))}), // why is on the turn's page
+			g.If(t.Problem != "" && !repaired(t), h.Span(h.Class("why"), text(t.Problem))),
 		),
 		h.Td(timeOf(t.At, t.At.Local().Format(time.TimeOnly))), h.Td(text(p.who(t), p.where(t))), h.Td(text(strings.Join(t.Actions, ", "))),
 		h.Td(h.Class("number"), text(tookOf(t))), h.Td(h.Class("number"), text(tokens)),
@@ -716,6 +715,11 @@ func (p *server) turnRow(t turnlog.Head, isOpen, isTicked bool) g.Node {
 			h.Button(h.Class("pin"), text(either(t.Pinned, "Unpin", "Pin")), unseen(" turn ", t.ID)),
 		)),
 	}
+}
+
+// repaired reports whether a turn ended well although an answer was no plan.
+func repaired(t turnlog.Head) bool {
+	return t.Outcome == turnlog.OK && strings.HasPrefix(t.Problem, turnlog.NoPlan)
 }
 
 // outcomeOf is how a turn ended, in a word: one that ended well may have done nothing.
@@ -804,7 +808,7 @@ func (v *turnView) part(name, title, gist string, content g.Node) g.Node {
 	}
 	wrong := slices.ContainsFunc(v.Problems(), func(p turnlog.Problem) bool { return partOf(p) == name })
 	return h.Section(h.Aria("labelledby", "t-"+name), h.Details(
-		markup.On("open", wrong), markup.On("data-wrong", wrong),
+		markup.On("open", wrong), markup.On("data-wrong", wrong && !repaired(v.Head)),
 		h.Summary(head(h.ID("t-"+name), text(title)), space, h.Span(h.Class("gist"), text(first(gist, maxGist)))),
 		h.Div(h.Class("in"), h.ID(name), content),
 	))
@@ -839,7 +843,10 @@ func (v *turnView) head() g.Node {
 	}
 	return h.Header(
 		h.Class("sum"), h.Data("turn", v.ID), h.Data("outcome", outcomeOf(v.Head)),
-		title(h.Span(h.Class("mark"), text(outcomeOf(v.Head))), space, text(first(v.Text, maxGist))),
+		title(
+			h.Span(h.Class("mark"), text(outcomeOf(v.Head))), space, text(first(v.Text, maxGist)),
+			g.If(repaired(v.Head), g.Group{space, label("repaired")}),
+		),
 		para("dim", text(strings.Join(about, " · "), " · "), link(turnAddress(v.ID), "turn ", v.ID)),
 	)
 }
@@ -877,8 +884,12 @@ func (p *server) turnLinks(v *turnView) g.Node {
 		return h.P(text(words, p.who(click), " in "), turnLink(click.ID, "turn ", click.ID), text(why))
 	}))
 	if problems := v.Problems(); v.Error != "" || len(problems) > 0 {
-		all = append(all, h.Ul(h.Class("why"), h.Aria("label", "What went wrong"),
-			g.If(v.Error != "", h.Li(h.Strong(text("Failed:")), text(" ", v.Error))),
+		isSaid := slices.ContainsFunc(problems, func(p turnlog.Problem) bool {
+			_, why, _ := strings.Cut(p.Text, ": ")
+			return why != "" && strings.HasSuffix(v.Error, why)
+		})
+		all = append(all, h.Ul(h.Class("why"+either(repaired(v.Head), " note", "")), h.Aria("label", "What went wrong"),
+			g.If(v.Error != "" && !isSaid, h.Li(h.Strong(text("Failed:")), text(" ", v.Error))),
 			g.Map(problems, func(problem turnlog.Problem) g.Node {
 				return h.Li(
 					link(markup.Here(partOf(problem)), partOf(problem)), text(": ", problem.Text),
@@ -1445,7 +1456,7 @@ func trialCallHTML(c dryrun.Call) g.Node {
 	if c.Action != "" {
 		about = g.Group{code(c.Action), space, code(c.Entities)}
 	}
-	return h.Li(h.Data("would", c.Action), h.Strong(text(c.Kind)), space, about, text(": ", c.Verdict), frameOf(c.Result))
+	return h.Li(h.Data("would", c.Action), h.Strong(text(c.Kind)), space, about, text(" – ", c.Verdict), frameOf(c.Result))
 }
 
 func (c sectionChange) html() g.Node {

@@ -30,9 +30,10 @@ function merge(list, fresh) {
       const open = [...old.querySelectorAll('details')].map((d) => d.open);
       const tick = old.querySelector('[type=checkbox]')?.checked;
       if (at === old) at = old.nextElementSibling;
-      const focus = focusable(old).indexOf(document.activeElement);
+      const focused = document.activeElement;
+      const focus = focusable(old).indexOf(focused);
       old.replaceWith(now);
-      if (focus >= 0) focusable(now)[focus]?.focus({ preventScroll: true });
+      if (focus >= 0) (focused.closest('.card') ? document.getElementById('text') : focusable(now)[focus])?.focus({ preventScroll: true });
       now.querySelectorAll('details').forEach((d, i) => { d.open = open[i] ?? d.open; });
       if (tick) now.querySelector('[type=checkbox]').checked = true;
       if (at === now) at = now.nextElementSibling;
@@ -140,7 +141,7 @@ export async function refresh(...what) {
   } finally { busy = false; }
 }
 
-let seen = Number(document.querySelector('[data-last]')?.dataset.last ?? 0);
+let seen = document.querySelector('[data-last]')?.dataset.last ?? ''; // the id of an event; '': what was before does not matter
 const others = 'BroadcastChannel' in globalThis ? new BroadcastChannel('planbot') : null;
 
 function changed({ id, kind, turns: ids = [], rooms = [] }) {
