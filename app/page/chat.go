@@ -77,7 +77,6 @@ const (
 	maxRooms    = 60
 	maxFiles    = 10
 	maxName     = 60
-	leastSecret = 6                // bytes of a secret that is not shown
 	typingFor   = 10 * time.Second // how long a typing indicator is shown
 	postWithin  = 30 * time.Second // limits one request to the bot: an invoke waits for its turn
 )
@@ -86,7 +85,7 @@ const (
 type chat struct {
 	bot     string
 	changed func(room string)
-	hide    *strings.Replacer // takes the secrets out of JSON
+	secrets scrub.Secrets // which are taken out of JSON
 	client  *http.Client
 	webhook string
 	service string // where the bot reaches the page
@@ -110,15 +109,7 @@ type sharedFile struct {
 }
 
 func newChat(bot string, secrets []string, changed func(room string)) *chat {
-	var hidden []string
-	for _, one := range secrets {
-		for _, form := range scrub.FormsOf(one) {
-			if len(one) >= leastSecret {
-				hidden = append(hidden, form, scrub.Secret)
-			}
-		}
-	}
-	c := &chat{bot: bot, changed: changed, hide: strings.NewReplacer(hidden...), client: &http.Client{Timeout: postWithin, Transport: &http.Transport{Proxy: nil}}}
+	c := &chat{bot: bot, changed: changed, secrets: scrub.NewSecrets(secrets...), client: &http.Client{Timeout: postWithin, Transport: &http.Transport{Proxy: nil}}}
 	c.people = []person{
 		{"mia", "Mia Meyer", "29:1x7Qm2mia-R4nE8sKd0wPzVb", "6f1c2c1e-4b7d-4c58-9c0e-2f5b1a7d3e01", "en-US", "Europe/Berlin"},
 		{"otto", "Otto Oduya", "29:1x7Qm2otto-T9yH3uLf6cXaJq", "a42d7b90-15e3-4f6a-8d2c-7e90b3c5f102", "en-US", "America/New_York"},
@@ -546,7 +537,7 @@ func (c *chat) without(a *activity.Activity) *activity.Activity {
 	if err != nil {
 		return a
 	}
-	hidden := c.hide.Replace(string(raw))
+	hidden := c.secrets.Hide(string(raw))
 	if hidden == string(raw) {
 		return a
 	}
@@ -732,7 +723,7 @@ func (c *chat) answered(r *room, id, who string, body []byte) {
 		Type  string          `json:"type"`
 		Value json.RawMessage `json:"value"`
 	}
-	if json.Unmarshal([]byte(c.hide.Replace(string(body))), &answer) != nil || answer.Value == nil {
+	if json.Unmarshal([]byte(c.secrets.Hide(string(body))), &answer) != nil || answer.Value == nil {
 		return
 	}
 	c.mu.Lock()
@@ -990,7 +981,7 @@ func (c *chat) refuse(raw []byte, status string) {
 		Type, Text string
 		From       struct{ Name string }
 	}
-	hidden := c.hide.Replace(string(raw))
+	hidden := c.secrets.Hide(string(raw))
 	if json.Unmarshal([]byte(hidden), &a) != nil {
 		return
 	}

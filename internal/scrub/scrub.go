@@ -17,7 +17,6 @@ import (
 	"strings"
 	"sync"
 	"unicode"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -48,7 +47,7 @@ const (
 // Scrubber knows the stand-ins; [New] makes one. It is safe for concurrent use.
 type Scrubber struct {
 	mu      sync.Mutex
-	secrets []string
+	secrets Secrets
 	ids     bool              // ids of people and places stay
 	known   map[string]string // stand-ins by what they stand for
 	last    map[string]int    // numbers by kind
@@ -57,60 +56,138 @@ type Scrubber struct {
 
 // New returns a scrubber that knows these secrets. It ignores very short ones.
 func New(secrets ...string) *Scrubber {
-	s := &Scrubber{known: map[string]string{}, last: map[string]int{}}
+	return &Scrubber{secrets: NewSecrets(secrets...), known: map[string]string{}, last: map[string]int{}}
+}
+
+// Secrets are secrets, however programs write them; [NewSecrets] makes them. They are safe for concurrent use.
+type Secrets struct {
+	forms []string // the longest first
+	find  *regexp.Regexp
+}
+
+// NewSecrets returns these secrets, but very short ones, also as hex, and as base64, which may begin at each of three
+// places of something longer.
+func NewSecrets(secrets ...string) Secrets {
+	var forms []string
 	for _, one := range secrets {
-		if len(one) >= leastID {
-			s.secrets = append(s.secrets, FormsOf(one)...)
+		if len(one) < leastID {
+			continue
 		}
-	}
-	slices.SortFunc(s.secrets, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
-	s.secrets = slices.Compact(s.secrets)
-	return s
-}
-
-// FormsOf are a secret and how programs write it: in addresses, HTML and JSON, as hex, and as base64, also within
-// something longer, where it may begin at each of three places.
-func FormsOf(secret string) []string {
-	quoted, _ := json.Marshal(secret) // a text
-	var plain strings.Builder
-	e := json.NewEncoder(&plain)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(secret)
-	all := []string{
-		secret, url.QueryEscape(secret), url.PathEscape(secret), html.EscapeString(secret), strings.ReplaceAll(html.EscapeString(secret), "&#34;", "&quot;"),
-		string(quoted[1 : len(quoted)-1]), strings.Trim(strings.TrimSpace(plain.String()), `"`), hex.EncodeToString([]byte(secret)),
-		strings.ToUpper(hex.EncodeToString([]byte(secret))),
-	}
-	for _, address := range all[1:3] {
-		all = append(all, escaped().ReplaceAllStringFunc(address, strings.ToLower))
-	}
-	runes := []rune(secret)
-	units := utf16.Encode(runes)
-	all = append(all,
-		escape("%%%02X", []byte(secret)), escape("%%%02x", []byte(secret)),
-		escape("&#%d;", runes), escape("&#x%X;", runes), escape("&#x%x;", runes),
-		escape(`\u%04X`, units), escape(`\u%04x`, units),
-	)
-	for _, alphabet := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
-		for before := range 3 {
-			whole := alphabet.EncodeToString([]byte(strings.Repeat("\x00", before) + secret))
-			core := strings.TrimRight(whole[(before*8+5)/6:], "=")
-			if (before+len(secret))%3 != 0 {
-				core = core[:len(core)-1] // it depends on what follows
+		inHex := hex.EncodeToString([]byte(one))
+		forms = append(forms, one, strings.ReplaceAll(one, " ", "+"), inHex, strings.ToUpper(inHex))
+		for _, alphabet := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
+			for before := range 3 {
+				whole := alphabet.EncodeToString([]byte(strings.Repeat("\x00", before) + one))
+				core := strings.TrimRight(whole[(before*8+5)/6:], "=")
+				if (before+len(one))%3 != 0 {
+					core = core[:len(core)-1] // it depends on what follows
+				}
+				forms = append(forms, whole, strings.TrimRight(whole, "="), core)
 			}
-			all = append(all, whole, strings.TrimRight(whole, "="), core)
 		}
 	}
-	return slices.DeleteFunc(all, func(form string) bool { return len(form) < leastID })
+	slices.SortFunc(forms, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
+	forms = slices.Compact(forms)
+	var literal []string
+	for _, form := range forms {
+		literal = append(literal, regexp.QuoteMeta(form))
+	}
+	return Secrets{forms, regexp.MustCompile(strings.Join(literal, "|"))}
 }
 
-// escape writes each part of a text in that format.
-func escape[T any](format string, parts []T) string {
-	var out strings.Builder
-	for _, one := range parts {
-		fmt.Fprintf(&out, format, one)
+const maxEscapes = 4 // limits how often a text may be escaped
+
+// Hide replaces the secrets in a text, whichever of their characters are escaped, as in JSON, in addresses and in HTML.
+func (s Secrets) Hide(text string) string {
+	for _, form := range s.forms {
+		text = strings.ReplaceAll(text, form, Secret)
 	}
-	return out.String()
+	if len(s.forms) == 0 || !strings.ContainsAny(text, escapeSigns) {
+		return text
+	}
+	plain, begin := text, []int(nil)
+	for range maxEscapes {
+		if plain, begin = unescape(plain, begin); begin == nil {
+			break
+		}
+		if !slices.ContainsFunc(s.forms, func(form string) bool { return strings.Contains(plain, form) }) {
+			continue
+		}
+		var out strings.Builder
+		from := 0
+		for _, m := range s.find.FindAllStringIndex(plain, -1) {
+			end := m[1]
+			for begin[end] == begin[end-1] { // of one escape
+				end++
+			}
+			out.WriteString(text[from:max(from, begin[m[0]])] + Secret)
+			from = begin[end]
+		}
+		text = out.String() + text[from:]
+		plain, begin = text, nil
+	}
+	return text
+}
+
+const (
+	escapeSigns = `\%&` // each escape begins with one of these
+	maxEscape   = 12    // how many bytes the longest one has
+)
+
+// escaped matches a character that is not written as itself, at the beginning of a text.
+var escaped = lazy.Regexp(`^(?:\\u[dD][89abAB][0-9A-Fa-f]{2}\\u[dD][c-fC-F][0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|\\["\\/bfnrt]|\\x[0-9A-Fa-f]{2}|` +
+	`%[0-9A-Fa-f]{2}|&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z]{2,6});)`)
+
+// unescape takes the escapes out of a text. begin says where each byte of the text, and its end, is in the text that it was
+// made of, and the same of what is returned; nil: there, which is returned if nothing was escaped.
+func unescape(text string, begin []int) (plain string, at []int) {
+	var out strings.Builder
+	add := func(part string, from, step int) {
+		out.WriteString(part)
+		for i := range len(part) {
+			if n := from + i*step; begin == nil {
+				at = append(at, n)
+			} else {
+				at = append(at, begin[n])
+			}
+		}
+	}
+	from := 0
+	for next := 0; ; {
+		to := strings.IndexAny(text[next:], escapeSigns)
+		if to < 0 {
+			break
+		}
+		to += next
+		one := escaped().FindString(text[to:min(len(text), to+maxEscape)])
+		next = to + max(1, len(one))
+		if one != "" {
+			add(text[from:to], from, 1)
+			add(meaning(one), to, 0)
+			from = next
+		}
+	}
+	if from == 0 {
+		return text, nil
+	}
+	add(text[from:], from, 1)
+	if begin == nil {
+		return out.String(), append(at, len(text))
+	}
+	return out.String(), append(at, begin[len(text)])
+}
+
+// meaning is the character that is escaped.
+func meaning(escaped string) (text string) {
+	switch {
+	case escaped[0] == '&':
+		return html.UnescapeString(escaped)
+	case escaped[0] == '%' || escaped[1] == 'x':
+		text, _ = url.PathUnescape("%" + escaped[len(escaped)-2:]) // two digits
+	default:
+		_ = json.Unmarshal([]byte(`"`+escaped+`"`), &text) // an escape of JSON
+	}
+	return text
 }
 
 // NewForSecrets returns a scrubber that replaces secrets only: names and ids stay.
@@ -160,12 +237,12 @@ func (s *Scrubber) wantID(id, standIn string) {
 	if len(id) < leastID || id == standIn {
 		return
 	}
-	for _, form := range []string{id, url.QueryEscape(id), escaped().ReplaceAllStringFunc(url.QueryEscape(id), strings.ToLower)} {
+	for _, form := range []string{id, url.QueryEscape(id), inAddress().ReplaceAllStringFunc(url.QueryEscape(id), strings.ToLower)} {
 		s.words.want(form, standIn, false)
 	}
 }
 
-var escaped = lazy.Regexp(`%[0-9A-F]{2}`)
+var inAddress = lazy.Regexp(`%[0-9A-F]{2}`)
 
 // forms are the stand-ins by kind.
 var forms = map[string]string{
@@ -330,9 +407,7 @@ func unquoted(literal string) (text string) {
 
 // plain replaces in a text that is not JSON.
 func (s *Scrubber) plain(text string) string {
-	for _, one := range s.secrets {
-		text = strings.ReplaceAll(text, one, Secret)
-	}
+	text = s.secrets.Hide(text)
 	small := strings.ToLower(text)
 	mayHave := func(sign string) bool { return strings.Contains(small, sign) } // a hundred times as fast as the expression
 	for i := range secrets {

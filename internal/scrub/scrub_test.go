@@ -6,10 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"html"
+	"math/rand/v2"
 	"net/url"
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/planbot-go/planbot/internal/scrub"
 )
@@ -90,6 +93,39 @@ func TestFormsOfSecrets(t *testing.T) {
 		for _, alphabet := range []*base64.Encoding{base64.StdEncoding, base64.RawURLEncoding} {
 			if got := s.Text(alphabet.EncodeToString([]byte("mia:x"[:i%6] + secret + "abcdef"[i:]))); !strings.Contains(got, "[secret]") || strings.Contains(got, base64.RawStdEncoding.EncodeToString(raw)[4:12]) {
 				t.Errorf("behind %d bytes: %q", i, got)
+			}
+		}
+	}
+}
+
+// TestSomeEscaped: any characters of a secret may be escaped, and what is escaped once more.
+func TestSomeEscaped(t *testing.T) {
+	t.Parallel()
+	const secret = `key<é𝄞>"&/+?~ 17`
+	s := scrub.NewSecrets("another secret", secret)
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		var form strings.Builder
+		for _, r := range secret {
+			ways := []string{
+				string(r), each("%%%02x", []byte(string(r))), each("%%%02X", []byte(string(r))), fmt.Sprintf("&#%d;", r), fmt.Sprintf("&#x%X;", r),
+				html.EscapeString(string(r)), url.QueryEscape(string(r)), each(`\u%04x`, utf16.Encode([]rune{r})),
+			}
+			if r < utf8.RuneSelf {
+				ways = append(ways, fmt.Sprintf(`\x%02x`, r))
+			}
+			form.WriteString(ways[random.IntN(len(ways))])
+		}
+		once := `it is &lt;\u0041` + form.String() + `%20\u0042, ` + form.String() + " &gt; here"
+		twice, err := json.Marshal(once)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for text, want := range map[string]string{
+			once: `it is &lt;\u0041[secret]%20\u0042, [secret] &gt; here`, string(twice): `"it is \u0026lt;\\u0041[secret]%20\\u0042, [secret] \u0026gt; here"`,
+		} {
+			if got := s.Hide(text); got != want {
+				t.Fatalf("%s\nbecame %s\nwant   %s", text, got, want)
 			}
 		}
 	}
