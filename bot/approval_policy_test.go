@@ -2,6 +2,7 @@ package bot_test
 
 import (
 	"context"
+	"errors"
 	"regexp"
 	"strings"
 	"sync/atomic"
@@ -106,12 +107,8 @@ func TestAPolicyNamesOthers(t *testing.T) {
 				if private {
 					orderFor(t, kit, asks, "Ben")
 				} else {
-					kit.Model.Says(plan(say("Hello.")), plan(say("Hello.")), orderTwo)
-					asks, ben, carla = kit.Group("team", "Mia"), kit.Group("ben", "Ben"), kit.Group("carla", "Carla")
-					for _, chat := range []*bottest.Chat{ben, carla} {
-						chat.Mention("hello")
-						chat.Expect("Hello.")
-					}
+					asks, ben, carla = kit.Group("team", "Mia"), greeted(kit, "ben", "Ben"), greeted(kit, "carla", "Carla")
+					kit.Model.Says(orderTwo)
 					asks.Mention("order two laptops")
 					asks.ExpectCard("Take it back")
 				}
@@ -139,6 +136,125 @@ func TestAPolicyNamesOthers(t *testing.T) {
 			})
 		})
 	}
+}
+
+// greeted is a group chat in which the bot has spoken, so it can be asked there.
+func greeted(kit *bottest.Kit, name string, people ...string) *bottest.Chat {
+	chat := kit.Group(name, people...)
+	kit.Model.Says(plan(say("Hello.")))
+	chat.Mention("hello")
+	chat.Expect("Hello.")
+	return chat
+}
+
+// TestAPolicyNamesOthersInTime: when it is time to remind people or to ask further ones, those are whom the policy names
+// then.
+func TestAPolicyNamesOthersInTime(t *testing.T) {
+	t.Parallel()
+	chats := func(names string) (ids []string) {
+		for _, name := range strings.Fields(names) {
+			ids = append(ids, "19:"+name+"@unq.gbl.spaces")
+		}
+		return ids
+	}
+	first := func(names string) actions.Approval { return actions.Approval{Approvers: chats(names)} }
+	then := func(p actions.Approval, after time.Duration, names string) actions.Approval {
+		p.Escalate = []actions.Escalation{{After: after, To: chats(names)}}
+		return p
+	}
+	soon, late := 20*time.Hour, 50*time.Hour
+	for name, c := range map[string]struct {
+		was, is       actions.Approval
+		fails         bool
+		asked, silent string // of Ben, Carla and Dora
+	}{
+		"instead of who was asked": {first("ben"), first("carla"), false, "Carla", "Ben Dora"},
+		"besides who was asked":    {first("ben"), first("ben carla"), false, "Carla", "Dora"},
+		"others later":             {then(first("ben"), soon, "carla"), then(first("ben"), soon, "dora"), false, "Dora", "Carla"},
+		"nobody later":             {then(first("ben"), soon, "carla"), first("ben"), false, "", "Carla Dora"},
+		"also at once":             {then(first("ben"), soon, "carla"), then(first("ben dora"), soon, "carla"), false, "Carla Dora", ""},
+		"much later":               {then(first("ben"), soon, "carla"), then(first("ben"), late, "dora"), false, "", "Carla Dora"},
+		"nobody knows":             {then(first("ben"), soon, "carla"), actions.Approval{}, true, "Carla", "Dora"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			approval, fails := c.was, false
+			config, ordered := laptops(actions.Approval{})
+			config.Change = func(b *bot.Config) {
+				if c.was.Escalate == nil {
+					b.ApprovalReminder = "09:00"
+				}
+				b.Policy = func(context.Context, *actions.Turn, actions.Call) (actions.Approval, error) {
+					if fails {
+						return actions.Approval{}, errors.New("the policy is away")
+					}
+					approval.Required, approval.Within = true, 60*time.Hour
+					return approval, nil
+				}
+			}
+			bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+				team := kit.Group("team", "Mia")
+				chats := map[string]*bottest.Chat{}
+				for _, who := range []string{"Ben", "Carla", "Dora"} {
+					chats[who] = greeted(kit, strings.ToLower(who), who)
+				}
+				kit.Model.Says(orderTwo)
+				team.Mention("order two laptops")
+				team.ExpectCard("Take it back")
+				chats["Ben"].ExpectCard("Approve")
+				approval, fails = c.is, c.fails
+				time.Sleep(25 * time.Hour)
+				kit.Settle()
+				fails = false
+				if c.fails {
+					approval = c.was
+				}
+				last := "Ben"
+				for _, last = range strings.Fields(c.asked) {
+					chats[last].ExpectCard("Approve")
+				}
+				for _, who := range strings.Fields(c.silent) {
+					chats[who].ExpectNothing()
+				}
+				chats[last].Approve()
+				kit.Settle()
+				expectDone(t, kit, ordered, 2)
+				team.Messages()
+				for _, chat := range chats {
+					chat.Messages()
+				}
+			})
+		})
+	}
+}
+
+// TestAPolicyNamesOthersInTimeInPrivate: who asked agrees first that others read it, but knows who is asked later.
+func TestAPolicyNamesOthersInTimeInPrivate(t *testing.T) {
+	t.Parallel()
+	approval := actions.Approval{Approvers: []string{"aad-Ben"}, Escalate: []actions.Escalation{
+		{After: time.Hour, To: []string{"aad-Carla"}}, {After: 2 * time.Hour, To: []string{"aad-Emil"}},
+	}}
+	config, ordered := laptopsBy(&approval)
+	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+		mia, carla, dora := kit.Personal("Mia"), kit.Personal("Carla"), kit.Personal("Dora")
+		kit.Model.Says(orderTwo)
+		mia.Say("order two laptops")
+		mia.ExpectCard("and later Carla, Emil").Press("Send")
+		kit.Personal("Ben").ExpectCard("Approve")
+		approval.Escalate = append(approval.Escalate[:1:1], actions.Escalation{After: 2 * time.Hour, To: []string{"aad-Dora"}})
+		time.Sleep(90 * time.Minute)
+		mia.Expect("Nobody has decided yet, so I've also asked Carla.")
+		carla.ExpectCard("Approve")
+		dora.ExpectNothing()
+		time.Sleep(time.Hour)
+		mia.ExpectMatch("May I ask Dora to approve this")
+		dora.ExpectNothing()
+		mia.Press("Send")
+		dora.ExpectCard("Approve").Press("Approve")
+		mia.Expect("They are on their way.")
+		kit.Settle()
+		expectDone(t, kit, ordered, 2)
+	})
 }
 
 // TestForGoodByWhomThePolicyNames today: nobody approved it for good who may not do so any more, and as many as it takes.

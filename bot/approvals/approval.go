@@ -317,13 +317,16 @@ func (a *approval) Resume(ctx context.Context, t *turn.Turn) (come turn.Next, er
 			return turn.WaitOn(t, a)
 		}
 	}
-	if d == nil && a.Agreed {
+	a.rules = map[string]string{}
+	switch {
+	case d != nil:
+	case a.Agreed:
 		return a.askHeld(ctx, t)
-	}
-	if d == nil && a.Changed != nil && !a.Changed.Told {
+	case a.Changed != nil && !a.Changed.Told:
 		return a.tellChanged(ctx, t)
-	}
-	if d == nil && (a.Told < len(a.Votes) || a.New || len(a.Lost) > 0 || (a.escalates() || a.reminds()) && time.Now().Before(a.Expires)) {
+	case a.Told < len(a.Votes), a.New, len(a.Lost) > 0:
+		return a.tellNews(ctx, t)
+	case (a.escalates() || a.reminds()) && time.Now().Before(a.Expires):
 		return a.goOn(ctx, t)
 	}
 	if err := a.close(ctx, t, t.Activity); err != nil {
@@ -921,7 +924,7 @@ func (a *approval) change(ctx context.Context, t *turn.Turn, w *turn.Waiting, v 
 		return false, v.Say(noChange)
 	}
 	asked, before := len(a.Sent)+len(a.Here), a.deciders()
-	if refusal := a.consult(ctx, t, w, call, err); refusal != "" {
+	if refusal := a.consult(ctx, t, w, call, err, time.Now()); refusal != "" {
 		return false, refusal
 	}
 	hash, err := call.Hash(ctx)

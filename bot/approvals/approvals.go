@@ -445,9 +445,9 @@ func (c *click) take(ctx context.Context, t *turn.Turn, w *turn.Waiting) (ours b
 			p.Again = true
 			return true, ""
 		}
-		before := p.deciders()
+		known := p.known()
 		refusal = p.judge(ctx, t, w, c)
-		changes, fresh := false, refusal == "" && p.namesOthers(before)
+		changes, fresh := false, refusal == "" && p.namesOthers(known)
 		if refusal == "" {
 			changes, refusal = p.change(ctx, t, w, v, c)
 		}

@@ -156,11 +156,14 @@ func (a *approval) judge(ctx context.Context, t *turn.Turn, w *turn.Waiting, c *
 		return ""
 	}
 	call, err := w.Pending(ctx, t)
-	return a.consult(ctx, t, w, call, err)
+	return a.consult(ctx, t, w, call, err, time.Now())
 }
 
-// consult lets those decide whom the policy names for the call, whose error is err. If they are not known, refusal says so.
-func (a *approval) consult(ctx context.Context, t *turn.Turn, w *turn.Waiting, call *turn.Pending, err error) (refusal string) {
+// consult lets those decide whom the policy names at that time for the call, whose error is err. If they are not known,
+// refusal says so.
+func (a *approval) consult(
+	ctx context.Context, t *turn.Turn, w *turn.Waiting, call *turn.Pending, err error, now time.Time,
+) (refusal string) {
 	if err == nil && call == nil || err == nil && !call.Approval.Required { // that ends the turn, or makes the call
 		return ""
 	}
@@ -169,7 +172,7 @@ func (a *approval) consult(ctx context.Context, t *turn.Turn, w *turn.Waiting, c
 		found, err = call.Find(ctx)
 	}
 	if err != nil {
-		zerolog.Ctx(ctx).Error().Err(err).Str("approval", a.ID).Msg("a decision does not count: the policy does not say who may decide")
+		zerolog.Ctx(ctx).Error().Err(err).Str("approval", a.ID).Msg("the policy does not say who may decide: no click counts")
 		return t.Translate(whoMayDecide)
 	}
 	policy := call.Approval
@@ -177,7 +180,7 @@ func (a *approval) consult(ctx context.Context, t *turn.Turn, w *turn.Waiting, c
 	people = slices.Concat(people, found)
 	chosen := len(people) > 0 || policy.Find != nil || policy.Approvers != nil
 	for i, e := range policy.Escalate {
-		if i < a.Further || !time.Now().Before(a.Asked.Add(e.After)) {
+		if i < a.Further || !now.Before(a.Asked.Add(e.After)) {
 			people = append(people, e.To...)
 		}
 	}
@@ -191,12 +194,18 @@ func (a *approval) consult(ctx context.Context, t *turn.Turn, w *turn.Waiting, c
 	return ""
 }
 
-// namesOthers reports whether the policy names others than before, besides those who are asked later.
-func (a *approval) namesOthers(before []string) bool {
-	return !a.held() && slices.ContainsFunc(a.unasked(), func(id string) bool {
-		later := slices.ContainsFunc(a.Escalate, func(e escalation) bool { return slices.Contains(e.To, id) })
-		return !later && !slices.Contains(before, id)
-	})
+// known are those who may decide, or will be asked later.
+func (a *approval) known() []string {
+	known := slices.Clone(a.deciders())
+	for _, e := range a.Escalate {
+		known = append(known, e.To...)
+	}
+	return known
+}
+
+// namesOthers reports whether the policy names others than were known before.
+func (a *approval) namesOthers(known []string) bool {
+	return !a.held() && slices.ContainsFunc(a.unasked(), func(id string) bool { return !slices.Contains(known, id) })
 }
 
 const whoMayDecide texts.Text = "I can't find out who may approve this, so nothing was done. Please try again later."
@@ -516,7 +525,7 @@ func (a *approval) ask(ctx context.Context, t *turn.Turn, from int) (enough bool
 func (a *approval) asksEnough() bool {
 	people := len(a.Here)
 	for _, s := range a.Sent {
-		if s.For == nil && !slices.ContainsFunc(a.deciders(), func(id string) bool { return strings.EqualFold(id, s.To) }) {
+		if !a.asks(s) {
 			continue
 		}
 		if isChat(s.To) {
@@ -525,6 +534,11 @@ func (a *approval) asksEnough() bool {
 		people += s.people()
 	}
 	return people >= max(a.Quorum, 1)
+}
+
+// asks reports whether the policy still names who was asked.
+func (a *approval) asks(s sent) bool {
+	return s.For != nil || slices.ContainsFunc(a.deciders(), func(id string) bool { return strings.EqualFold(id, s.To) })
 }
 
 // isChat reports whether the id is that of a chat or channel.
@@ -543,9 +557,8 @@ func (a *approval) held() bool {
 // isName reports whether an approver is given by what people sign in with, of which Teams makes no id of who clicks.
 func isName(id string) bool { return strings.Contains(id, "@") && !isChat(id) }
 
-// isHere reports whether an approver reads the turn's conversation, and their account, as far as it is known. It is not sure
-// if the channel does not say. If the channel
-// does not say, they do.
+// isHere reports whether an approver reads the turn's conversation, and their account, as far as it is known. If the
+// channel does not say, they do, and it is not sure.
 func isHere(ctx context.Context, t *turn.Turn, id string) (who activity.Account, here, sure bool) {
 	switch {
 	case isOf(id, t.Activity.From):
@@ -965,77 +978,124 @@ func (c *click) elsewhere(here *state.Scope) string {
 	return in
 }
 
-// goOn waits on, after a vote that does not decide or, if there is none, because it is time to ask further people. Why
-// the wait ended says that: the clocks of processes and of Redis differ.
-func (a *approval) goOn(ctx context.Context, t *turn.Turn) (turn.Next, error) {
+// tellNews tells who asked of a vote that does not decide, and of approvers who have blocked the bot, and waits on. Whom the
+// policy names now is asked, and others in place of who is lost, if too few are left.
+func (a *approval) tellNews(ctx context.Context, t *turn.Turn) (turn.Next, error) {
 	var said []string
 	if a.Told < len(a.Votes) {
 		a.Told = len(a.Votes)
 		who := a.Votes[a.Told-1].who(a.of.viewOf(t), plain)
 		said = append(said, t.Translate("%s approved this. It needs %s approvals.", who, count(a.Quorum)))
 	}
-	lost, policy := a.Lost, a.New
-	a.Lost, a.New = nil, false
-	for _, name := range lost {
+	lost, named := len(a.Lost) > 0, a.New
+	for _, name := range a.Lost {
 		name = cmp.Or(plain(name), t.Translate("an approver"))
 		said = append(said, t.Translate("I can't reach %s, who may approve this: %s.", name, turn.Title(t, a.Action)))
 	}
+	a.Lost, a.New = nil, false
 	switch {
-	case len(said) > 0 && !policy && (len(lost) == 0 || a.asksEnough()):
-		return a.waitOn(t, strings.Join(said, " "))
-	case len(said) == 0 && !policy && a.reminds():
+	case named:
+		return a.askMore(ctx, t, said, a.unasked(), true, lost)
+	case lost && !a.asksEnough():
+		return a.askMore(ctx, t, said, nil, false, true)
+	}
+	return a.waitOn(t, strings.Join(said, " "))
+}
+
+// goOn asks further people or reminds, because it is time, and waits on. Why the wait ended says that: the clocks of
+// processes and of Redis differ. First it asks the policy, which may name others than before.
+func (a *approval) goOn(ctx context.Context, t *turn.Turn) (turn.Next, error) {
+	w := turn.Own(t)
+	call, err := w.Pending(ctx, t)
+	if errors.Is(err, state.ErrUnavailable) || ctx.Err() != nil {
+		return turn.Next{}, err
+	}
+	now, reminds := a.Until(), a.reminds()
+	before, known, escalated, late := a.deciders(), a.known(), a.Further, !reminds
+	if a.consult(ctx, t, w, call, err, now) == "" && call != nil && call.Approval.Required {
+		a.escalateBy(call.Approval.Escalate, t, now, known)
+		late = a.Further > escalated
+	}
+	further := slices.DeleteFunc(a.unasked(), func(id string) bool { return slices.Contains(before, id) })
+	for _, id := range further {
+		if slices.Contains(known, id) {
+			a.rules[id] = byEscalation
+		}
+	}
+	switch {
+	case late, len(further) > 0:
+		return a.askMore(ctx, t, nil, further, a.namesOthers(known), false)
+	case reminds:
 		return a.remind(ctx, t)
 	}
-	asked, here := len(a.Sent), len(a.Here)+len(a.Beside)
-	a.rules = map[string]string{}
-	missed := a.Missed
-	a.Missed = false
-	var further []string
-	if policy {
-		a.Here, further = nil, a.unasked()
-		if _, err := a.reach(ctx, t, further); err != nil {
-			return turn.Next{}, err
+	return a.waitOn(t, "")
+}
+
+// escalateBy has those asked later whom the policy names for that now. In private these are only people of whom who
+// asked knows.
+func (a *approval) escalateBy(policy []actions.Escalation, t *turn.Turn, now time.Time, known []string) {
+	a.Escalate = nil
+	for i, e := range policy {
+		at := a.Asked.Add(e.After)
+		if !at.After(now) {
+			a.Further = max(a.Further, i+1)
+			continue
 		}
+		to := slices.DeleteFunc(a.others(e.To, t.Activity.From), func(id string) bool { return isPrivate(t) && !slices.Contains(known, id) })
+		a.Escalate = append(a.Escalate, escalation{At: at, To: to})
+	}
+}
+
+// askMore asks those people as well, and waits on. named says that the policy has come to name them; lost, that others
+// have blocked the bot. While too few are asked, or nobody new, those of the next escalation are asked at once.
+func (a *approval) askMore(ctx context.Context, t *turn.Turn, said, people []string, named, lost bool) (turn.Next, error) {
+	asked, here, missed := len(a.Sent), len(a.Here)+len(a.Beside), a.Missed
+	a.Missed = false
+	if named {
+		a.Here = nil
+	}
+	if _, err := a.reach(ctx, t, people); err != nil {
+		return turn.Next{}, err
 	}
 	lacks := func() bool {
-		if len(lost) > 0 {
+		if lost {
 			return !a.asksEnough()
 		}
-		return !policy && len(a.Sent) == asked && len(a.Here)+len(a.Beside) == here
+		return !named && len(a.Sent) == asked && len(a.Here)+len(a.Beside) == here
 	}
 	for len(a.Escalate) > 0 && lacks() {
 		more, err := a.reachFurther(ctx, t)
 		if err != nil {
 			return turn.Next{}, err
 		}
-		further = append(further, more...)
+		people = append(people, more...)
 	}
 	missedNow := a.Missed
 	a.Missed = missedNow || missed
 	a.Alone = len(a.Here)+len(a.Beside) == 0
-	if (asked == 0 || policy) && len(lost) == 0 && a.held() { // nobody else was to read it so far
+	if (asked == 0 || named) && !lost && a.held() { // nobody else was to read it so far
 		v := a.redrawOpen(ctx, t)
 		return a.waitOn(t, strings.Join(append(said, a.head(v)+a.choices(v, "**")), " "))
 	}
 	if _, err := a.ask(ctx, t, asked); err != nil {
 		return turn.Next{}, err
 	}
-	if len(lost) > 0 && !a.asksEnough() {
+	if lost && !a.asksEnough() {
 		return a.giveUp(ctx, t)
 	}
-	if policy {
-		a.noteAsked(t, "asked", further, asked)
-	} else {
-		a.noteAsked(t, "escalated", further, asked)
-		t.Count(Counted, "escalated")
+	outcome := "asked"
+	asks, decide := texts.Text("I've asked %s."), texts.Text("Nobody has decided yet, so others here may decide now, too.")
+	if len(a.Votes) > 0 {
+		decide = "It needs more approvals, so others here may decide now, too."
 	}
-	asks, decide := texts.Text("Nobody has decided yet, so I've also asked %s."), texts.Text("Nobody has decided yet, so others here may decide now, too.")
-	switch {
-	case policy:
-		asks = "I've asked %s."
-	case len(a.Votes) > 0:
-		asks, decide = "It needs more approvals, so I've also asked %s.", "It needs more approvals, so others here may decide now, too."
+	if !named {
+		outcome, asks = "escalated", "Nobody has decided yet, so I've also asked %s."
+		if len(a.Votes) > 0 {
+			asks = "It needs more approvals, so I've also asked %s."
+		}
+		t.Count(Counted, outcome)
 	}
+	a.noteAsked(t, outcome, people, asked)
 	if len(a.Sent) > asked {
 		said = append(said, t.Translate(asks, names(t, a.Sent[asked:])))
 	}
@@ -1092,7 +1152,7 @@ const missedSome texts.Text = "I can't reach everybody who may approve this."
 func (a *approval) remind(ctx context.Context, t *turn.Turn) (turn.Next, error) {
 	for _, s := range a.Sent {
 		agreed := a.voteFor(s.To) != nil || s.For != nil && a.voteFor(idOf(s.For.By)) != nil
-		if agreed || s.For != nil && time.Now().After(s.For.Until) { // it waits for others
+		if agreed || !a.asks(s) || s.For != nil && time.Now().After(s.For.Until) { // it waits for others
 			continue
 		}
 		err := a.send(ctx, t, t.Activity, s, reminder+a.Remind.Format(time.DateOnly))

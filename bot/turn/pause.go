@@ -215,6 +215,9 @@ func (w *Waiting) Pending(ctx context.Context, t *Turn) (*Pending, error) {
 	return p, err
 }
 
+// Own is the turn itself as another turn would find it while it waited.
+func Own(t *Turn) *Waiting { return waitingOf(t, &t.rec, t.Activity) }
+
 // Change gives the call before which the turn waits these entities in place of those with the same names. It returns the
 // call as [Waiting.Pending] does. An [actions.EntityError] says what does not fit.
 func (w *Waiting) Change(ctx context.Context, t *Turn, entities map[string]any) (*Pending, error) {

@@ -905,7 +905,7 @@ func (s *Settings) Check() error {
 		switch { // nobody could press the buttons, or anybody who takes that name
 		case strings.Contains(id, "@") && !strings.HasPrefix(id, "19:"), strings.ContainsAny(id, " \t"):
 			f.add("BOT_APPROVERS", "%.80q is a name, not an id or aadObjectId", id)
-		case !strings.Contains(id, ":") && !isGUID.MatchString(id):
+		case !strings.Contains(id, ":") && !isGUID.MatchString(id): // an id on other channels; in Teams the bot says that it reaches nobody
 			s.warnings = append(s.warnings, fmt.Sprintf("BOT_APPROVERS: %.80q is neither an aadObjectId, which is a GUID, nor an id of Teams", id))
 		}
 	}
