@@ -89,10 +89,8 @@ func TestAChangeAsksMore(t *testing.T) {
 	}
 	const no = "It can't be changed like this. Nothing was done."
 	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
-		board, team, mia, ben := kit.Group("board", "Carla"), kit.Group("team", "Mia", "Ben"), kit.Personal("Mia"), kit.Personal("Ben")
-		kit.Model.Says(plan(say("Hello.")), orderTwo, plan(say("Ten are on their way.")), orderTwo)
-		board.Mention("hello")
-		board.Expect("Hello.")
+		board, team, mia, ben := greeted(kit, "board", "Carla"), kit.Group("team", "Mia", "Ben"), kit.Personal("Mia"), kit.Personal("Ben")
+		kit.Model.Says(orderTwo, plan(say("Ten are on their way.")), orderTwo)
 		team.Mention("order two laptops")
 		card := team.ExpectCard("Who can decide: Ben.").As("Ben")
 		expectShown(t, card.Press("Approve", "change:count", "13"), no)

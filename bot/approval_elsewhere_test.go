@@ -229,9 +229,7 @@ func TestStopBetweenTwoApprovals(t *testing.T) {
 	config, ordered := laptops(actions.Approval{Approvers: []string{"aad-Ben", "aad-Carla"}, Quorum: 2})
 	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
 		mia, ben, carla := kit.Personal("Mia"), kit.Personal("Ben"), kit.Personal("Carla")
-		kit.Model.Says(orderTwo)
-		mia.Say("order two laptops")
-		agree(t, mia, "Ben, Carla")
+		orderFor(t, kit, mia, "Ben, Carla")
 		step := "Ben approved this. It needs 2 approvals."
 		told, release := kit.Connector.Holds(step)
 		ben.ExpectCard("It needs 2 approvals.").Press("Approve")
@@ -411,12 +409,8 @@ func TestAChatApproves(t *testing.T) {
 	t.Parallel()
 	config, ordered := laptops(actions.Approval{Approvers: []string{"19:Board@unq.gbl.spaces"}})
 	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
-		mia, board := kit.Personal("Mia"), kit.Group("Board", "Ben", "Mia")
-		kit.Model.Says(plan(say("Hello.")), orderTwo)
-		board.Mention("hello")
-		board.Expect("Hello.")
-		mia.Say("order two laptops")
-		agree(t, mia, "an approver")
+		mia, board := kit.Personal("Mia"), greeted(kit, "Board", "Ben", "Mia")
+		orderFor(t, kit, mia, "an approver")
 		card := board.ExpectCard("Asked by Mia.")
 		expectShown(t, card.As("Mia").Press("Approve"), "You can't decide this.")
 		card.As("Carla").Press("Approve")
@@ -516,10 +510,7 @@ func TestInboxOfTwelve(t *testing.T) {
 	t.Parallel()
 	config, _ := laptops(actions.Approval{Approvers: []string{"19:board@unq.gbl.spaces"}})
 	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
-		board, team := kit.Group("board", "Ben"), kit.Group("team", "Mia")
-		kit.Model.Says(plan(say("Hello.")))
-		board.Mention("hello")
-		board.Expect("Hello.")
+		board, team := greeted(kit, "board", "Ben"), kit.Group("team", "Mia")
 		for range 12 {
 			kit.Model.Says(orderTwo)
 			team.Mention("order two laptops")

@@ -190,10 +190,8 @@ func TestAskedInAnotherChat(t *testing.T) {
 	for _, takenBack := range []bool{true, false} {
 		config, ordered := laptops(actions.Approval{Approvers: []string{"19:board@unq.gbl.spaces"}})
 		bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
-			team, board, mia := kit.Group("team", "Mia"), kit.Group("board", "Ben"), kit.Personal("Mia")
-			kit.Model.Says(plan(say("Hello.")), plan(say("Hello.")), orderTwo)
-			board.Mention("hello")
-			board.Expect("Hello.")
+			team, board, mia := kit.Group("team", "Mia"), greeted(kit, "board", "Ben"), kit.Personal("Mia")
+			kit.Model.Says(plan(say("Hello.")), orderTwo)
 			mia.Say("hello")
 			mia.Expect("Hello.")
 			team.Mention("order two laptops for the new people")
@@ -221,10 +219,8 @@ func TestWhereItWasAsked(t *testing.T) {
 	t.Parallel()
 	config, _ := laptops(actions.Approval{Approvers: []string{"19:board@unq.gbl.spaces"}})
 	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
-		team, board := kit.Group("team", "Mia"), kit.Group("board", "Ben")
-		kit.Model.Says(plan(say("Hello.")), orderTwo)
-		board.Mention("hello")
-		board.Expect("Hello.")
+		team, board := kit.Group("team", "Mia"), greeted(kit, "board", "Ben")
+		kit.Model.Says(orderTwo)
 		team.Mention("order two laptops")
 		if card := team.ExpectCard("Asked by Mia.").Card(); strings.Contains(card, "Asked in") {
 			t.Errorf("in that conversation: %s", card)
