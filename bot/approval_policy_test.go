@@ -147,6 +147,21 @@ func greeted(kit *bottest.Kit, name string, people ...string) *bottest.Chat {
 	return chat
 }
 
+// changing has the bot ask the policy that is there now. It changes while turns run.
+func changing(policy *atomic.Pointer[actions.Approval]) func(*bot.Config) {
+	return func(c *bot.Config) {
+		c.Policy = func(context.Context, *actions.Turn, actions.Call) (actions.Approval, error) {
+			now := policy.Load()
+			if now == nil {
+				return actions.Approval{}, errors.New("the policy is away")
+			}
+			a := *now
+			a.Required, a.Within = true, 60*time.Hour
+			return a, nil
+		}
+	}
+}
+
 // TestAPolicyNamesOthersInTime: when it is time to remind people or to ask further ones, those are whom the policy names
 // then.
 func TestAPolicyNamesOthersInTime(t *testing.T) {
@@ -178,20 +193,16 @@ func TestAPolicyNamesOthersInTime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			approval, fails := c.was, false
+			var policy atomic.Pointer[actions.Approval] // nil: it fails
 			config, ordered := laptops(actions.Approval{})
-			config.Change = func(b *bot.Config) {
-				if c.was.Escalate == nil {
+			config.Change = changing(&policy)
+			if c.was.Escalate == nil {
+				config.Change = func(b *bot.Config) {
+					changing(&policy)(b)
 					b.ApprovalReminder = "09:00"
 				}
-				b.Policy = func(context.Context, *actions.Turn, actions.Call) (actions.Approval, error) {
-					if fails {
-						return actions.Approval{}, errors.New("the policy is away")
-					}
-					approval.Required, approval.Within = true, 60*time.Hour
-					return approval, nil
-				}
 			}
+			policy.Store(&c.was)
 			bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
 				team := kit.Group("team", "Mia")
 				chats := map[string]*bottest.Chat{}
@@ -202,12 +213,14 @@ func TestAPolicyNamesOthersInTime(t *testing.T) {
 				team.Mention("order two laptops")
 				team.ExpectCard("Take it back")
 				chats["Ben"].ExpectCard("Approve")
-				approval, fails = c.is, c.fails
+				policy.Store(&c.is)
+				if c.fails {
+					policy.Store(nil)
+				}
 				time.Sleep(25 * time.Hour)
 				kit.Settle()
-				fails = false
 				if c.fails {
-					approval = c.was
+					policy.Store(&c.was)
 				}
 				last := "Ben"
 				for _, last = range strings.Fields(c.asked) {
@@ -234,14 +247,19 @@ func TestAPolicyNamesOthersInTimeInPrivate(t *testing.T) {
 	approval := actions.Approval{Approvers: []string{"aad-Ben"}, Escalate: []actions.Escalation{
 		{After: time.Hour, To: []string{"aad-Carla"}}, {After: 2 * time.Hour, To: []string{"aad-Emil"}},
 	}}
-	config, ordered := laptopsBy(&approval)
+	var policy atomic.Pointer[actions.Approval]
+	policy.Store(&approval)
+	config, ordered := laptops(actions.Approval{})
+	config.Change = changing(&policy)
 	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
 		mia, carla, dora := kit.Personal("Mia"), kit.Personal("Carla"), kit.Personal("Dora")
 		kit.Model.Says(orderTwo)
 		mia.Say("order two laptops")
 		mia.ExpectCard("and later Carla, Emil").Press("Send")
 		kit.Personal("Ben").ExpectCard("Approve")
-		approval.Escalate = append(approval.Escalate[:1:1], actions.Escalation{After: 2 * time.Hour, To: []string{"aad-Dora"}})
+		policy.Store(&actions.Approval{Approvers: approval.Approvers, Escalate: []actions.Escalation{
+			approval.Escalate[0], {After: 2 * time.Hour, To: []string{"aad-Dora"}},
+		}})
 		time.Sleep(90 * time.Minute)
 		mia.Expect("Nobody has decided yet, so I've also asked Carla.")
 		carla.ExpectCard("Approve")
