@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -552,7 +553,7 @@ func TestApproversHere(t *testing.T) {
 func liveCards(kit *bottest.Kit) (live []string) {
 	cards := map[string]string{}
 	for _, s := range kit.Connector.Sent() {
-		if s.Card() != "" {
+		if s.Card() != "" && s.Status < http.StatusBadRequest {
 			cards[s.To+" "+s.ID] = s.Card()
 		}
 	}
