@@ -30,6 +30,7 @@ var withoutExample = map[string]string{
 	"bot/turn.New":                   insideOfBot,
 	"state/inbox.ThreadQueue":        insideOfBot,
 	"bot/turn.Decode":                insideOfBot,
+	"bot/turn.Own":                   insideOfBot,
 	"bot/turn/files.New":             "package bot/turn calls it",
 	"state/inbox.Open":               insideOfBot,
 	"actions.DefaultPolicy":          "is a policy, not a constructor",
