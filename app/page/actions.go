@@ -702,6 +702,8 @@ func (v *actionViews) record(s *stage, a *actions.Action, entities map[string]an
 
 const byHand = "by hand" // the name of what begins a run by hand
 
+func isByHand(t turnlog.Head) bool { return t.Type == string(activity.Event)+" "+byHand }
+
 func (v *actionViews) note(result actions.Result, err error, done *run) {
 	text := func(text string) string { return shownText(v.scrub.Text(text)) }
 	done.Text = text(result.Text())

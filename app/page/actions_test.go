@@ -162,6 +162,10 @@ func TestRunOnACopy(t *testing.T) {
 		rec, _ := c.page.Turns().Turn(head.ID)
 		if head.Type == "event by hand" && rec.Commands[0].Action == "deleteList" && rec.Outcome == "ok" && len(rec.Changes) > 0 {
 			saved++
+			view, test := c.get("/dev/turns/"+head.ID), c.get("/dev/turns/save.json?turn="+head.ID)
+			if strings.Contains(view, "What if") || strings.Contains(view, "Save as test") || !strings.Contains(test, "which no test can repeat") {
+				t.Errorf("a run by hand is offered as something to plan again, or to test: %s", test)
+			}
 		}
 	}
 	if saved != 1 || !strings.Contains(c.get("/dev/turns"), ">by hand<") {

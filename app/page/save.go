@@ -62,6 +62,9 @@ func (t tests) chosen(ids []string) (turns []turnlog.Record, fault string) {
 		if !ok {
 			return nil, "There is no turn " + id + " here any more."
 		}
+		if isByHand(rec.Head) {
+			return nil, "Turn " + id + " is a run by hand, which no test can repeat."
+		}
 		turns = append(turns, rec)
 	}
 	return turns, ""
@@ -103,7 +106,7 @@ func (t tests) show(w http.ResponseWriter, r *http.Request, status int, fault st
 	}
 	for _, h := range slices.Backward(t.page.turns.Turns()) {
 		from, _, _ := strings.Cut(h.Conversation, ";messageid=")
-		if from == conversation && conversation != "" && h.Outcome != turnlog.Duplicate {
+		if from == conversation && conversation != "" && h.Outcome != turnlog.Duplicate && !isByHand(h) {
 			v.Turns = append(v.Turns, chosenTurn{h, slices.Contains(v.IDs, h.ID)})
 		}
 	}

@@ -700,7 +700,7 @@ func (p *server) turnRow(t turnlog.Head, isOpen, isTicked bool) g.Node {
 				markup.Href(turnAddress(t.ID)), h.Data("turn-link", t.ID), g.If(isOpen, h.Aria("current", "true")),
 				text(t.Text, either(t.Text == "", "turn "+t.ID, "")),
 			),
-			g.If(t.Type == string(activity.Event)+" "+byHand, g.Group{space, label(byHand)}),
+			g.If(isByHand(t), g.Group{space, label(byHand)}),
 			g.If(t.Joined != "", g.Group{space, label("in turn ", t.Joined)}),
 			g.If(t.Joins > 0, g.Group{space, label("answers ", t.Joins+1, " messages")}),
 			g.If(t.Again > 0, g.Group{space, label("came ", t.Again+1, " times")}),
@@ -856,10 +856,12 @@ func (p *server) turnLinks(v *turnView) g.Node {
 	all := g.Group{h.Form(
 		h.Class("row"), h.Method("post"), markup.Action(turnAddress(v.ID, "go-on")), p.tokenField(),
 		g.If(len(v.Received.Activity) > 0, g.Group{
-			h.A(h.Class("button"), markup.Href(turnAddress(v.ID, "what-if")), h.Data("do", "r"), text("What if")),
+			g.If(!isByHand(v.Head), h.A(h.Class("button"), markup.Href(turnAddress(v.ID, "what-if")), h.Data("do", "r"), text("What if"))),
 			h.Button(h.Name("at"), h.Value("after"), h.Data("do", "f"), text("Go on from here")),
 			h.Button(h.Name("at"), h.Value("before"), text("Go on from before it")),
-			h.A(h.Class("button"), markup.Href(markup.Address("/dev/turns/save").With("turn", v.ID)), h.Data("do", "s"), text("Save as test")),
+			g.If(!isByHand(v.Head), h.A(
+				h.Class("button"), markup.Href(markup.Address("/dev/turns/save").With("turn", v.ID)), h.Data("do", "s"), text("Save as test"),
+			)),
 		}),
 		h.Span(h.Class("ways"),
 			g.If(v.Prev != "", turnLink(v.Prev, "Previous")), g.If(v.Next != "", turnLink(v.Next, "Next")),
