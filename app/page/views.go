@@ -839,7 +839,7 @@ func (v *turnView) head() g.Node {
 		about = append(about, fmt.Sprintf("cost %.4f", v.Cost))
 	}
 	if v.Tries > 0 {
-		about = append(about, fmt.Sprintf("its process was lost %d times", v.Tries))
+		about = append(about, "its process was lost "+count(v.Tries, "time"))
 	}
 	return h.Header(
 		h.Class("sum"), h.Data("turn", v.ID), h.Data("outcome", outcomeOf(v.Head)),
@@ -2082,7 +2082,7 @@ func (r waitingRow) html() g.Node {
 	}
 	return h.Tr(
 		h.Data("waiting", r.ID), h.Data("for", r.For),
-		h.Td(text(r.About), seen, chain), h.Td(text(where)), h.Td(day(r.Since)), h.Td(day(r.Until)),
+		h.Td(h.Class("words"), text(r.About), seen, chain), h.Td(text(where)), h.Td(day(r.Since)), h.Td(day(r.Until)),
 	)
 }
 
