@@ -619,7 +619,7 @@ func (p *server) done(w http.ResponseWriter, r *http.Request, err error) {
 
 func (p *server) workbench(w http.ResponseWriter, r *http.Request) {
 	p.chat.look(r.URL.Query().Get("room"))
-	p.show(w, "/dev/", "Chat", p.workbenchPage(p.workbenchView(r, lastMessages)), workbenchScripts...)
+	p.show(w, "/dev/", "Chat", p.workbenchPage(p.workbenchView(r, lastMessages)), "chat.js")
 }
 
 // workbenchJSON is the chat for programs: the conversations, and the messages of one.

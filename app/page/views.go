@@ -180,9 +180,6 @@ func (p *server) document(title string, tab markup.Address, content g.Node, scri
 			h.Link(h.Rel("stylesheet"), markup.Href(assetAddress("page.css"))),
 			h.Link(h.Rel("icon"), markup.Href(assetAddress("icon.svg"))),
 			g.Map(append([]string{"keys.js", "theme.js", "live.js"}, scripts...), func(name string) g.Node {
-				if strings.HasSuffix(name, ".min.js") { // of others: it is no module
-					return h.Script(h.Defer(), markup.Src(assetAddress(name)))
-				}
 				return h.Script(h.Type("module"), markup.Src(assetAddress(name)))
 			}),
 		),
@@ -322,8 +319,6 @@ func (p *server) faultForms(v faultsView) g.Node {
 		code("BOT_DATA_DIR"), text(" or "), code("REDIS_URL"), text("."),
 	))
 }
-
-var workbenchScripts = []string{"chat.js", "adaptivecards.min.js"}
 
 // workbenchPage is the chat beside the turns.
 func (p *server) workbenchPage(v workbenchView) g.Node {

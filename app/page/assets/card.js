@@ -1,4 +1,5 @@
 // Draws cards with Microsoft's library. Their texts come as HTML from the server, which makes it safe.
+import { policy } from './live.js';
 import { isDark } from './theme.js';
 
 const config = (dark) => {
@@ -32,19 +33,25 @@ function refusedLinks(node) {
   return all;
 }
 
-let Card; // made once, when the library is there
+let loading;
+/** The library, which is large: it is loaded once there is a card. */
 function library() {
-  const ac = globalThis.AdaptiveCards;
-  if (!ac || Card) return ac;
-  ac.GlobalRegistry.elements.unregister('Carousel'); // it needs a policy of its own, and Teams shows none
-  Card = class extends ac.AdaptiveCard {};
-  return ac;
+  loading ??= new Promise((done, fail) => {
+    const script = document.createElement('script');
+    script.src = policy.createScriptURL(new URL('adaptivecards.min.js', import.meta.url).href);
+    script.onload = () => {
+      const ac = globalThis.AdaptiveCards;
+      ac.GlobalRegistry.elements.unregister('Carousel'); // it needs a policy of its own, and Teams shows none
+      done(ac);
+    };
+    script.onerror = fail;
+    document.head.append(script);
+  });
+  return loading;
 }
 
-function draw(part, press) {
-  const ac = library();
-  if (!ac) return;
-  const card = new Card();
+function draw(part, press, ac) {
+  const card = new ac.AdaptiveCard();
   const json = JSON.parse(part.dataset.card);
   const texts = JSON.parse(part.dataset.texts);
   card.hostConfig = new ac.HostConfig(config(isDark()));
@@ -91,8 +98,9 @@ function draw(part, press) {
 }
 
 /** Draws the cards of a part that are not drawn yet, or all of them. */
-export function drawCards(part, press, again = false) {
+export async function drawCards(part, press, again = false) {
+  const ac = part.querySelector('.card') && await library();
   for (const one of part.querySelectorAll('.card')) {
-    if (again || !one.classList.contains('drawn')) draw(one, press);
+    if (again || !one.classList.contains('drawn')) draw(one, press, ac);
   }
 }

@@ -148,7 +148,8 @@ const draw = () => drawCards(log, press);
 onChange(draw);
 document.addEventListener('theme', () => drawCards(log, press, true));
 const atEnd = () => { log.scrollTop = log.scrollHeight; };
-if (document.readyState === 'complete') { draw(); atEnd(); } else addEventListener('load', () => { draw(); atEnd(); });
+atEnd();
+draw().then(atEnd);
 log.addEventListener('mouseover', (e) => near(e, '[data-of]', 'of', (id) => `[data-turn="${id}"]`));
 document.getElementById('turns')?.addEventListener('mouseover', (e) => near(e, '[data-turn]', 'turn', (id) => `[data-of="${id}"]`));
 

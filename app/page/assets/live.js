@@ -1,8 +1,7 @@
 // Keeps what is shown up to date. One tab of a browser has the stream and tells the others, since a
 // browser opens only six connections.
-const policy = globalThis.trustedTypes
-  ? trustedTypes.createPolicy('planbot', { createHTML: (html) => html })
-  : { createHTML: (html) => html };
+const same = { createHTML: (html) => html, createScriptURL: (url) => url };
+export const policy = globalThis.trustedTypes?.createPolicy('planbot', same) ?? same;
 
 /** Makes nodes of HTML that this server wrote. It is the only place where a script does. */
 export function nodesOf(html) {
@@ -13,7 +12,7 @@ export function nodesOf(html) {
 
 const after = []; // what is done with a part that has changed
 
-/** Calls f with each part that was loaded anew, and now. */
+/** Calls f with each part that was loaded anew, and waits for it. */
 export function onChange(f) { after.push(f); }
 
 const focusable = (el) => [...el.querySelectorAll('a, button, input, summary')];
@@ -64,7 +63,7 @@ async function messages() {
   if (!log) return;
   const atEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 80;
   merge(log, await load('messages', log));
-  for (const f of after) f(log);
+  for (const f of after) await f(log);
   if (atEnd) log.scrollTop = log.scrollHeight;
 }
 
