@@ -726,7 +726,7 @@ func (c *Connection) accept(l *list) {
 		case have.digest != d.digest && c.cfg.Rules.Allows(d.remote) && c.first(d.remote, d.digest):
 			c.cfg.Count("mcp_quarantined_total", c.cfg.Key)
 			c.log.Warn().Str("tool", shown).Str("digest", d.digest).Str("accepted", have.digest).
-				Msg("a tool of an MCP server is not offered, because nobody has accepted its definition")
+				Msg("a tool of an MCP server is not offered, because nobody has accepted its definition: bot actions --pin shows and accepts it")
 		}
 	}
 }
@@ -741,7 +741,7 @@ func (c *Connection) unknown(l *list) map[string]string {
 	named := slices.Concat(c.cfg.Rules.Allow, c.cfg.Rules.Approve, c.cfg.Rules.Unapproved, slices.Collect(maps.Keys(c.cfg.Timeouts)))
 	for _, name := range named {
 		if !slices.Contains(known, name) {
-			all[name] = "a rule names it, and the server has no such tool" + spelling.Suggest(name, known)
+			all[name] = "a rule names it, and the server has no such tool" + spelling.Hint(name, known)
 		}
 	}
 	return all

@@ -33,7 +33,7 @@ func TestMisspelledRules(t *testing.T) {
 	})
 	offered(t, c)
 	offered(t, c)
-	for name, count := range map[string]int{"wriet": 1, "reed": 1, "raed": 1, "the nearest names are write": 1} {
+	for name, count := range map[string]int{"wriet": 1, "reed": 1, "raed": 1, "did you mean write?": 1} {
 		if got := strings.Count(log.String(), name); got != count {
 			t.Errorf("%s stands %d times in the log", name, got)
 		}

@@ -32,7 +32,7 @@ func TestDefinitionsOfAnAddressAreAccepted(t *testing.T) {
 		return operation(t, c, "act"), len(names) == 1
 	}
 	o, is := offered(s.URL)
-	if want(t, o.LeftOut, "nobody has accepted"); is {
+	if want(t, o.LeftOut, "nobody has accepted", "bot actions --pin"); is {
 		t.Error("it is offered before anybody accepted it")
 	}
 	if _, is := offered(file(t, act("post"))); !is {

@@ -189,7 +189,7 @@ func (c *Connection) load(ctx context.Context) error {
 		}
 	}
 	if c.home == nil && c.secret() {
-		return errors.New("it does not say which host may have the header, the query or the token of the connection: set Server")
+		return fmt.Errorf("it names no host that may have the header, the query or the token of the connection: %w", noServer)
 	}
 	var faults []string
 	c.operations, faults = c.operationsOf(d)
@@ -389,7 +389,7 @@ func (c *Connection) unknownNames(all []*operation) (faults []string) {
 	} {
 		for _, name := range list.names {
 			if !slices.Contains(known, name) {
-				faults = append(faults, fmt.Sprintf("%s: the document has no operation %q%s", list.in, name, spelling.Suggest(name, known)))
+				faults = append(faults, fmt.Sprintf("%s: the document has no operation %q%s", list.in, name, spelling.Hint(name, known)))
 			}
 		}
 	}

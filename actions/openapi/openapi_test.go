@@ -484,13 +484,15 @@ func TestNewListsEveryFaultOfItsConfig(t *testing.T) {
 		cfg.Rules.Approve, cfg.Rules.Unapproved = []string{"PATCH", "GET /item"}, []string{"x"}
 		cfg.Answers = map[string]openapi.Answer{"getItems": {}}
 	})
-	want(t, textOf(err), `Rules.Allow: the document has no operation "listItem"`, "listItems", `"GET /item"`, `Rules.Unapproved: the document has no operation "x"`, `Answers: the document has no operation "getItems"`)
+	want(t, textOf(err), `Rules.Allow: the document has no operation "listItem"; did you mean listItems?`, `"GET /item"`, `Rules.Unapproved: the document has no operation "x"`, `Answers: the document has no operation "getItems"`)
 	if strings.Contains(textOf(err), "PATCH") {
 		t.Errorf("a method is no operation: %v", err)
 	}
 	_, err = try(t, nil, `{"openapi":"3.1.0","info":{"title":"t","version":"1"},"paths":{"/a":{"get":{"responses":{"200":{"description":"ok"}},"servers":[{"url":"https://x.example"}]}}}}`,
 		func(cfg *openapi.Config) { cfg.Query = map[string]string{"key": "k"} })
 	want(t, textOf(err), "set Server")
+	_, err = try(t, nil, strings.Replace(act("get"), "https://service.example", "http://127.0.0.1:1", 1), func(cfg *openapi.Config) { cfg.Header = http.Header{"X-Key": {"k"}} })
+	want(t, textOf(err), "no host that may have the header", "http://127.0.0.1:1: want https; http is only for this machine, if Server names it")
 	for _, servers := range []string{"", `"servers":[{"url":"/v1"}],`, `"servers":[{"url":"http://x.example"}],`} {
 		_, err = try(t, nil, strings.Replace(act("get"), `"servers":[{"url":"https://service.example"}],`, servers, 1))
 		want(t, textOf(err), "no operation has a server that can be used: ")

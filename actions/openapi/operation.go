@@ -100,7 +100,7 @@ func ruleLike(id string) bool {
 var (
 	errNotAllowed  = errors.New("it is not in the rules")
 	errMethod      = errors.New("its method is never offered")
-	errNotAccepted = errors.New("nobody has accepted its definition, or not in this form")
+	errNotAccepted = errors.New("nobody has accepted its definition, or not in this form: bot actions --pin shows and accepts it")
 )
 
 var serverVariable = regexp.MustCompile(`\{[^{}]*\}`)
