@@ -69,6 +69,8 @@ func TestWrongCommands(t *testing.T) {
 	for line, want := range map[string]string{
 		"tunrs":                           `did you mean "turns"?`,
 		"turns fnd x":                     `did you mean "find"?`,
+		"help nosuch":                     "unexpected argument nosuch",
+		"help turns fnd":                  `did you mean "find"?`,
 		"serve --opem":                    "",
 		"dev --opne":                      `did you mean "--open"?`,
 		"plan hi --bot-plan":              `did you mean`,

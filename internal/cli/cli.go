@@ -240,6 +240,15 @@ func (p Program) run(ctx context.Context, args []string, std *Streams) error {
 		l.add(root, more)
 	}
 	l.addCompletion(root)
+	root.InitDefaultHelpCmd()
+	help, _, _ := root.Find([]string{"help"}) // it is there
+	help.Args = func(_ *cobra.Command, args []string) error {
+		cmd, rest, err := root.Find(args)
+		if err != nil || len(rest) == 0 {
+			return err
+		}
+		return l.arguments(nil)(cmd, rest)
+	}
 	err := root.ExecuteContext(ctx)
 	if err != nil && !l.running {
 		return Usage(err)
