@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -30,6 +31,29 @@ func TestWrongFolders(t *testing.T) {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in\n%v", want, err)
 		}
+	}
+}
+
+// TestFoldersWithoutNames are called by the last part of their paths, and one name is that of one folder.
+func TestFoldersWithoutNames(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	folder := func(name string) knowledge.Folder {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		return knowledge.Folder{Path: path, Access: []string{knowledge.Nobody}}
+	}
+	read := func(folders ...knowledge.Folder) error {
+		return app.Settings(app.Bot{Name: "Desk"}, documents.Feature(documents.Config{Folders: folders})).Read()
+	}
+	if err := read(folder("fa"), folder("fb")); err != nil {
+		t.Error(err)
+	}
+	err := read(folder("fa"), folder("x/fa"))
+	if err == nil || err.Error() != "documents.Config.Folders: two folders are called fa" {
+		t.Errorf("two of one name: %v", err)
 	}
 }
 

@@ -90,6 +90,11 @@ func (f *feature) hasIndex(s *settings.Settings) bool { return f.On || len(f.fol
 // folders are what the bot itself adds to its index.
 func (f *feature) folders(s *settings.Settings) []knowledge.Folder {
 	all := slices.Clone(f.own(s).Folders)
+	for i, folder := range all {
+		if folder.FS == nil && folder.Path != "" {
+			all[i].Name = cmp.Or(folder.Name, nameOf(folder.Path))
+		}
+	}
 	for _, dir := range filepath.SplitList(f.Dir) {
 		if dir = strings.TrimSpace(dir); dir != "" {
 			all = append(all, knowledge.Folder{Path: dir, Name: nameOf(dir), Access: f.Access})
@@ -140,7 +145,7 @@ func (f *feature) check(v app.Values) error {
 		}
 		name := strings.ToLower(folder.Name)
 		if seen[name] {
-			fault("BOT_KNOWLEDGE_DIR", "two folders are called %s", folder.Name)
+			fault(source, "two folders are called %s", folder.Name)
 		}
 		seen[name] = true
 	}
