@@ -69,6 +69,10 @@ func (c turnsListCmd) Run(ctx context.Context, s *settings.Settings, std *cli.St
 		if err != nil {
 			return err
 		}
+		timed, err := in.CountTimed(ctx)
+		if err != nil {
+			return err
+		}
 		list := make([]turnview.Dead, len(dead))
 		for i, w := range dead {
 			list[i] = turnview.ReadDead(w, false)
@@ -87,7 +91,11 @@ func (c turnsListCmd) Run(ctx context.Context, s *settings.Settings, std *cli.St
 		if err := table.Flush(); err != nil {
 			return err
 		}
-		fmt.Fprintf(std.Out, "%s, %s at work or waiting\n", turnview.Count(len(list), "dead letter"), turnview.Count(waiting, "turn"))
+		later := ""
+		if timed > 0 {
+			later = fmt.Sprintf(", %d more until somebody answers or a time comes", timed)
+		}
+		fmt.Fprintf(std.Out, "%s, %s at work or waiting%s\n", turnview.Count(len(list), "dead letter"), turnview.Count(waiting, "turn"), later)
 		return nil
 	})
 }

@@ -55,6 +55,14 @@ func (l *letters) bury(id, record, reason string) {
 	}
 }
 
+// waits leaves a turn that goes on after that time.
+func (l *letters) waits(id string, after time.Duration) {
+	l.Helper()
+	if _, err := l.accept(id, secretRecord).Wait(l.Context(), nil, inbox.Wait{Until: time.Now().Add(after)}, nil); err != nil {
+		l.Fatal(err)
+	}
+}
+
 func (l *letters) accept(id, record string) *inbox.Lease {
 	l.Helper()
 	receipt, err := l.inbox.Accept(l.Context(), inbox.Entry{Queue: theQueue(), ID: id, Record: []byte(record), Take: true})
@@ -106,12 +114,13 @@ func TestTurnsAreShown(t *testing.T) {
 	}
 	l.bury("first", secretRecord, "its plan does not fit")
 	l.bury("second", "no record\x1b[31m", "\x1b[31mits record cannot be read")
+	l.waits("fourth", time.Hour)
 	l.accept("third", secretNew)
 	for _, c := range []struct {
 		args string
 		want []string
 	}{
-		{"", []string{"TURN", "first ", " UTC  its plan does not fit", "  c\n", "second", "2 dead letters, 1 turn at work or waiting\n"}},
+		{"", []string{"TURN", "first ", " UTC  its plan does not fit", "  c\n", "second", "2 dead letters, 1 turn at work or waiting, 1 more until somebody answers or a time comes\n"}},
 		{"list --json", []string{`"turn": "first"`, `"reason": "its plan does not fit"`, `"since": "`, `"accepted": "2026-01-02T03:04:05Z"`, `"queue": "`, `"conversation": "c"`, `"sent": [`}},
 		{"show first", []string{
 			"its plan does not fit", "Mia u", "createList - done", "addItem - may have begun, nobody knows whether it was done",

@@ -113,6 +113,9 @@ func (c command) check() error {
 	return nil
 }
 
+// tools are the lines of go.mod for "go tool bot" and "go tool bottest".
+const tools = "tool (\n\t" + planbotModule + "/cmd/bot\n\t" + planbotModule + "/cmd/bottest\n)\n"
+
 // module adds go.mod, as go mod tidy writes it, and the go.sum of Planbot.
 func (c command) module(files map[string]string) error {
 	head := "module example.com/" + c.name() + "\n\n"
@@ -121,7 +124,7 @@ func (c command) module(files map[string]string) error {
 		if version == "" {
 			return errors.New("there is no published version of Planbot yet: clone https://" + planbotModule + " and name the folder with --replace")
 		}
-		files["go.mod"] = head + "go 1.26.0\n\nrequire " + planbotModule + " " + version + "\n"
+		files["go.mod"] = head + "go 1.26.0\n\nrequire " + planbotModule + " " + version + "\n\n" + tools
 		return nil
 	}
 	own, err := os.ReadFile(filepath.Join(c.Replace, "go.mod"))
@@ -146,7 +149,7 @@ func (c command) module(files map[string]string) error {
 		}
 	}
 	files["go.mod"] = head + goLine.FindString(string(own)) + "\n\n" + requireBlock(direct) + requireBlock(indirect) +
-		"replace " + planbotModule + " => " + modPath(c.checkout()) + "\n"
+		"replace " + planbotModule + " => " + modPath(c.checkout()) + "\n\n" + tools
 	files["go.sum"] = string(sums) // go doc and go list ask for all of it
 	return nil
 }

@@ -52,7 +52,7 @@ func TestPrompts(t *testing.T) {
 	kit.GoldenPrompt("testdata/prompts.txt")
 }
 
-// TestScenarios plays scenarios.yaml, as "bottest run" does.
+// TestScenarios plays scenarios.yaml on this bot. "bottest run --actions" plays it on the answers that it names.
 func TestScenarios(t *testing.T) {
 	t.Parallel()
 	bottest.RunScenarios(t, dicebot, "scenarios.yaml")

@@ -740,6 +740,15 @@ func (i *Inbox) Dead(ctx context.Context) ([]Waiting, error) {
 	return all, err
 }
 
+// CountTimed counts the records that [Inbox.Timed] would list.
+func (i *Inbox) CountTimed(ctx context.Context) (n int, err error) {
+	calls, err := i.everywhere(ctx, "count what waits for a time", func(p int) *rdb.Call { return rdb.Plain("zcard", shared(p, "timers")) })
+	for _, c := range calls {
+		n += int(c.Int())
+	}
+	return n, err
+}
+
 // Timed lists records of all queues that wait and go on by themselves at some time, at most that many.
 // Record is set. The one due next comes first.
 func (i *Inbox) Timed(ctx context.Context, most int) ([]Waiting, error) {
