@@ -214,6 +214,34 @@ func TestAskedInAnotherChat(t *testing.T) {
 	}
 }
 
+// TestInWordsInAnotherChat: what /approvals says in a chat without cards counts there.
+func TestInWordsInAnotherChat(t *testing.T) {
+	t.Parallel()
+	for words, want := range map[string]int{"/approve": 2, "/reject": 0} {
+		config, ordered := laptops(actions.Approval{})
+		bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+			say := func(chat *bottest.Chat, text string) {
+				chat.Deliver(map[string]any{"type": "message", "channelId": "console", "text": text})
+				kit.Settle()
+			}
+			team, mia := kit.Group("team", "Mia"), kit.Personal("Mia")
+			kit.Model.Says(`{"type":"plan","commands":[{"type":"SAY","response":"Hello."}]}`, orderTwo)
+			say(mia, "hello")
+			say(team, "order two laptops")
+			say(mia, "/approvals")
+			all := mia.Messages()
+			id := regexp.MustCompile(`/approve (\w+)`).FindStringSubmatch(all[len(all)-1].Activity.Text)
+			if id == nil {
+				t.Fatalf("it says %q", all[len(all)-1].Activity.Text)
+			}
+			say(mia, words+" "+id[1])
+			mia.Messages()
+			team.Messages()
+			expectOrdered(t, ordered, want)
+		})
+	}
+}
+
 // TestWhereItWasAsked is on the cards of other conversations.
 func TestWhereItWasAsked(t *testing.T) {
 	t.Parallel()

@@ -917,7 +917,7 @@ func Inbox(ctx context.Context, t *turn.Turn) error {
 	if left > 0 {
 		ask = ask[:maxListed]
 	}
-	if len(again) > 0 && t.ShowsCards() {
+	if len(again) > 0 {
 		visits.Of(t).Again = again[:len(ask)]
 	}
 	if left > 0 {
@@ -945,7 +945,7 @@ func shown(ctx context.Context, t *turn.Turn) error {
 			one = r.Again[i]
 		}
 		at := slices.IndexFunc(list.Elsewhere, func(known asked) bool { return known.ID == one.ID })
-		if at < 0 && one.In == "" || card == "" {
+		if at < 0 && one.In == "" || at >= 0 && card == "" {
 			continue
 		}
 		if at < 0 {
