@@ -136,10 +136,13 @@ box.addEventListener('keydown', (e) => {
 
 document.getElementById('as').addEventListener('change', () => refresh('messages')); // each sees their own cards
 
-/** Delivers a click on a card. */
+const maxKept = 60_000; // bytes of a request that browsers let outlive its page: 64 KiB
+
+/** Delivers a click on a card, also if the page is left at once. */
 export async function press(message, action) {
-  const body = { room: document.querySelector('[data-room]').dataset.room, as: document.getElementById('as').value, message, ...action };
-  const answer = await fetch('/dev/chat/click', { method: 'POST', headers: { 'content-type': 'application/json', accept: 'application/json' }, body: JSON.stringify(body) });
+  const body = JSON.stringify({ room: document.querySelector('[data-room]').dataset.room, as: document.getElementById('as').value, message, ...action });
+  const headers = { 'content-type': 'application/json', accept: 'application/json' };
+  const answer = await fetch('/dev/chat/click', { method: 'POST', headers, body, keepalive: body.length * 3 < maxKept });
   if (!answer.ok) say(`This did not work: ${await answer.text()}`);
   refresh('messages');
 }
