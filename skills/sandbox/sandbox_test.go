@@ -131,7 +131,17 @@ func folder(t testing.TB, dir string) *os.Root {
 	return root
 }
 
+// crowd is locked by a script that uses up the processes of the user, who may be that of all scripts.
+var crowd sync.RWMutex
+
 func run(t testing.TB, s *sandbox.Sandbox, c sandbox.Command) sandbox.Result {
+	t.Helper()
+	crowd.RLock()
+	defer crowd.RUnlock()
+	return runAmong(t, s, c)
+}
+
+func runAmong(t testing.TB, s *sandbox.Sandbox, c sandbox.Command) sandbox.Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
