@@ -90,6 +90,19 @@ func TestWrongCommands(t *testing.T) {
 	}
 }
 
+// TestMisspeltBesideAMistake: both are told.
+func TestMisspeltBesideAMistake(t *testing.T) {
+	t.Setenv("BOT_PLANER", "tools")
+	for _, command := range []string{"serve", "doctor"} {
+		_, out, errs := execute(t, "", command, "--bot-addr=x")
+		for _, want := range []string{"BOT_ADDR: ", "BOT_PLANER: there is no such setting; did you mean BOT_PLANNER?"} {
+			if !strings.Contains(out+errs, want) {
+				t.Errorf("%s does not name %q: %s%s", command, want, out, errs)
+			}
+		}
+	}
+}
+
 func TestVersionAsJSON(t *testing.T) {
 	t.Parallel()
 	code, out, errs := execute(t, "", "version", "--json")

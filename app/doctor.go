@@ -222,7 +222,7 @@ func checkSettings(err error, warnings []string, given []settings.Given) check {
 	const hint = "each line names the variable to change; docs/settings.md explains them all"
 	switch {
 	case err != nil:
-		return fail(strings.Join(settings.Lines(err), "\n"), hint)
+		return fail(strings.Join(append(settings.Lines(err), warnings...), "\n"), hint)
 	case len(warnings) > 0:
 		return warn(strings.Join(warnings, "\n"), hint)
 	}

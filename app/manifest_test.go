@@ -274,7 +274,7 @@ func TestManifestRefuses(t *testing.T) {
 			[]string{"app id", "domain", "color.png: has 96×96", "outline.png: has a pixel", "name/short", "#/accentColor", "scopes/1", "scopes/2"},
 		},
 		"other schema":   {[]string{"build", "--schema=1.1", "--app-id", testAppID, "--domain=bot.example.com"}, []string{"version 1.1, which cannot be checked", "1.22, 1.25, 1.29"}},
-		"no icon":        {[]string{"build", "--icon=/nowhere/a.png"}, []string{"/nowhere/a.png"}},
+		"no icon":        {[]string{"build", "--icon=/nowhere/a.png", "--color=red", "--domain=https://a.example"}, []string{"--icon: open /nowhere/a.png", `"red"`, "is a URL"}},
 		"init again":     {[]string{"init", dir}, []string{"manifest.json exists", "color.png exists", "outline.png exists", "de.json exists"}},
 		"init, bad flag": {[]string{"init", dir + "2", "--languages=no_tag", "--color=red"}, []string{"accentColor", "languageTag"}},
 		"both":           {[]string{"build", "--from", dir, "--name=Edda", "--app-id", testAppID, "--domain=bot.example.com"}, []string{"with --from"}},

@@ -256,11 +256,8 @@ type File struct {
 // name and the line. It never shows the value of a variable.
 func Read(name string, known *settings.Settings) (*File, error) {
 	raw, err := readFile(name, maxFile)
-	if err != nil && filepath.Dir(name) != "." {
-		err = fmt.Errorf("%s: %w", filepath.Dir(name), err)
-	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("BOT_FILE: %s%w", strings.TrimSuffix(name, filepath.Base(name)), err)
 	}
 	dir, err := filepath.Abs(filepath.Dir(name))
 	if err != nil {

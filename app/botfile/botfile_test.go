@@ -232,7 +232,7 @@ func TestSizes(t *testing.T) {
 		t.Errorf("%d faults, the last is %q", len(got), got[len(got)-1])
 	}
 	dir := folder(t, map[string]string{"bot.yaml": head + "# " + strings.Repeat("x", 1<<20)})
-	for name, want := range map[string]string{"bot.yaml": "bot.yaml is larger than 1024 KiB", "none.yaml": "none.yaml does not exist", ".": "is not a file"} {
+	for name, want := range map[string]string{"bot.yaml": "bot.yaml is larger than 1024 KiB", "none.yaml": "BOT_FILE: " + dir + "/none.yaml does not exist", ".": "is not a file"} {
 		if _, err := botfile.Read(filepath.Join(dir, name), new(settings.Settings)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)
 		}

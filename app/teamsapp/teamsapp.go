@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -82,8 +83,8 @@ type manifestFlags struct {
 	Summary             string   `help:"what the app does, in one sentence"`
 	Details             string   `help:"what the app does, at length"`
 	AccentColor         string   `name:"color" help:"accent colour of the app, such as #0B6E75"`
-	ColorIcon           []byte   `name:"icon" type:"filecontent" placeholder:"FILE" help:"PNG of 192×192 pixels: the icon in colour"`
-	OutlineIcon         []byte   `name:"outline-icon" type:"filecontent" placeholder:"FILE" help:"PNG of 32×32 pixels, white on transparent: the outline of the icon"`
+	ColorIcon           icon     `name:"icon" placeholder:"FILE" help:"PNG of 192×192 pixels: the icon in colour"`
+	OutlineIcon         icon     `name:"outline-icon" placeholder:"FILE" help:"PNG of 32×32 pixels, white on transparent: the outline of the icon"`
 	Scopes              []string `help:"where people can add the bot (personal,team,groupChat)"`
 	Permissions         []string `help:"what the app may do: identity, messageTeamMembers (identity)"`
 	ValidDomains        []string `name:"valid-domains" help:"hosts besides DOMAIN whose pages the app opens"`
@@ -99,12 +100,40 @@ type manifestFlags struct {
 	TermsURL            string   `name:"terms-url" help:"https address of the terms of use (https://DOMAIN/terms)"`
 }
 
+// icon is the picture in a file. One that cannot be read is told with the other mistakes.
+type icon struct {
+	raw []byte
+	err error
+}
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (i *icon) UnmarshalText(file []byte) error {
+	i.raw, i.err = os.ReadFile(string(file))
+	return nil
+}
+
+// fault is the mistake in the flag of an icon; nil is none.
+func (i icon) fault(flag string) error {
+	if i.err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", flag, i.err)
+}
+
+// faults joins those in the flags to the others.
+func (f manifestFlags) faults(others error) error {
+	return errors.Join(f.ColorIcon.fault("--icon"), f.OutlineIcon.fault("--outline-icon"), others)
+}
+
 // config returns the manifest of the bot, as the flags change it, in further languages too.
 func (f manifestFlags) config(p *app.Program, languages ...string) manifest.Config {
 	b, s := p.Described(), p.Settings()
 	cfg := b.Manifest
 	cfg.Name = cmp.Or(cfg.Name, b.Name)
 	for field, value := range reflect.ValueOf(f).Fields() {
+		if one, ok := value.Interface().(icon); ok {
+			value = reflect.ValueOf(one.raw)
+		}
 		if !value.IsZero() {
 			reflect.ValueOf(&cfg).Elem().FieldByName(field.Name).Set(value)
 		}
@@ -243,7 +272,7 @@ func (c initCommand) Run(_ context.Context, p *app.Program) error {
 			c.Languages = []string{"en"}
 		}
 	}
-	if err := pack.Init(c.Dir, c.config(p, c.Languages...)); err != nil {
+	if err := c.faults(pack.Init(c.Dir, c.config(p, c.Languages...))); err != nil {
 		return cli.Usage(err)
 	}
 	fmt.Fprintf(p.Out(), "Wrote manifest.json, its icons and a file to translate for each further language to %s.\n"+
@@ -272,7 +301,7 @@ func (c buildCommand) Run(_ context.Context, p *app.Program) error {
 	case c.From == "":
 		cfg := c.config(p)
 		cfg.AppID, cfg.Domain = id, domain
-		err = pack.Build(&made, cfg)
+		err = c.faults(pack.Build(&made, cfg))
 	case !reflect.ValueOf(c.manifestFlags).IsZero():
 		err = fmt.Errorf("with --from, everything but --app-id, --domain and --out comes from the files in %s: edit those instead", c.From)
 	default:

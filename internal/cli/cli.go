@@ -102,6 +102,7 @@ func Check(s *settings.Settings, more ...error) error {
 	if len(lines) == 0 {
 		return nil
 	}
+	lines = append(lines, s.Typos()...)
 	return Usage(errors.New("these settings have to be changed:\n" + strings.Join(lines, "\n")))
 }
 
@@ -596,9 +597,6 @@ func (f *field) parse(text string, into reflect.Value) (err error) {
 	switch into := into.Addr().Interface().(type) {
 	case encoding.TextUnmarshaler:
 		return into.UnmarshalText([]byte(text))
-	case *[]byte: // what a file has
-		*into, err = os.ReadFile(text)
-		return err
 	case *int:
 		if *into, err = strconv.Atoi(text); err != nil {
 			return fmt.Errorf("%q is not a whole number", text)

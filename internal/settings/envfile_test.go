@@ -72,8 +72,8 @@ func TestEnvFileRefuses(t *testing.T) {
 		"open":         {"BOT_DANGEROUSLY_NO_AUTH=true", "BOT_DANGEROUSLY_NO_AUTH: counts only from a flag or the environment"},
 		"own keys":     {"BOT_OPENID_METADATA_URL=https://example.com", "BOT_OPENID_METADATA_URL: counts only"},
 		"own login":    {"export BOT_LOGIN_URL='https://example.com'", "BOT_LOGIN_URL: counts only"},
-		"no equals":    {"A=b\ns3cret", "line 2"},
-		"an open text": {`A="s3cret`, "line 1"},
+		"no equals":    {"A=b\ns3cret\nBOT_ADDR=x", ".env:2: missing =\nBOT_ADDR: "},
+		"an open text": {`A="s3cret`, ".env:1: unmatched"},
 		"too long":     {strings.Repeat("# s3cret\n", maxEnvFile/8), "more than 65536 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {

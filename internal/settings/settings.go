@@ -509,9 +509,14 @@ func (s *Settings) ReadEnvFile(path string) error {
 	if len(raw) > maxEnvFile {
 		return fmt.Errorf("read %s: has more than %d bytes", path, maxEnvFile)
 	}
-	values, err := envparse.Parse(bytes.NewReader(bytes.TrimPrefix(raw, []byte("\ufeff"))))
-	if err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
+	values, n := map[string]string{}, 0
+	for line := range bytes.Lines(bytes.TrimPrefix(raw, []byte("\ufeff"))) {
+		n++
+		pair, err := envparse.Parse(bytes.NewReader(line))
+		if fault, ok := errors.AsType[*envparse.ParseError](err); ok {
+			s.faults.add(fmt.Sprintf("%s:%d", path, n), "%v", fault.Err)
+		}
+		maps.Copy(values, pair)
 	}
 	s.EnvFile = path
 	for _, name := range notInFiles {
@@ -988,6 +993,9 @@ func (s *Settings) checkDataDir(f *faults) {
 // Warnings returns settings that are allowed but probably not intended; [Settings.Check] finds
 // them.
 func (s *Settings) Warnings() []string { return s.warnings }
+
+// Typos returns the warnings about variables that may be misspelled settings.
+func (s *Settings) Typos() []string { return s.typos }
 
 // checkNeeds reports settings that have no effect without another one.
 func (s *Settings) checkNeeds(f *faults) {
