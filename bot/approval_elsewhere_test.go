@@ -566,6 +566,21 @@ func liveCards(kit *bottest.Kit) (live []string) {
 	return live
 }
 
+// TestAnImpossibleApproval: what is wrong with the policy is for the log, and not for people.
+func TestAnImpossibleApproval(t *testing.T) {
+	t.Parallel()
+	config, ordered := laptops(actions.Approval{Approvers: []string{"", "otto@contoso.com"}, Quorum: 3})
+	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
+		kit.Model.Says(orderTwo, plan(say("I may not.")))
+		kit.Personal("Mia").Say("order two laptops")
+		kit.Personal("Mia").Expect("I may not.")
+		told := kit.Model.Calls()[1].Prompt()
+		if !strings.Contains(told, "nobody can approve it: ") || strings.Contains(told, "has no id") || *ordered > 0 {
+			t.Errorf("%d ordered, told %s", *ordered, told)
+		}
+	})
+}
+
 // TestElsewhereToTheEnd: who may not decide does not, what nobody can approve is not asked, and cards end with their question.
 func TestElsewhereToTheEnd(t *testing.T) {
 	t.Parallel()

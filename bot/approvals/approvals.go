@@ -289,11 +289,11 @@ func (f *asking) ready(ctx context.Context, t *turn.Turn, c *turn.Pending) (turn
 	}
 	fault := faultOf(c.Approval, a.Approvers, f.within)
 	if len(a.fields(f.viewOf(t))) < len(a.Change) {
-		fault = "an entity that may be changed is no text, number or yes or no of the action"
+		fault = strings.TrimPrefix(fault+"; an entity that may be changed is no text, number or yes or no of the action", "; ")
 	}
 	if fault != "" {
 		zerolog.Ctx(ctx).Error().Str("action", c.Action.Name).Str("fault", fault).Msg("the policy's approval is impossible")
-		return nil, turn.Refuse("nobody can approve it: %s", fault)
+		return nil, turn.Refuse("nobody can approve it: the bot's rules for who approves are wrong, and its log says what is wrong with them")
 	}
 	return a, nil
 }
@@ -335,49 +335,38 @@ const MaxWithin = 720 * time.Hour
 // MaxApprovers limits the people who are asked at a time. For more there are chats and channels.
 const MaxApprovers = 10
 
-// faultOf says what makes an approval impossible that lasts for within, if the policy does not say. "": nothing.
+// faultOf says all that makes an approval impossible that lasts for within, if the policy does not say. "": nothing.
 func faultOf(p actions.Approval, approvers []string, within time.Duration) string {
+	var faults []string
+	fault := func(wrong bool, said string) {
+		if wrong && !slices.Contains(faults, said) {
+			faults = append(faults, said)
+		}
+	}
+	nobody := len(approvers) == 0 && p.Find == nil
+	fault(nobody && len(p.Escalate) > 0, "an escalation without approvers")
+	fault(nobody && len(p.Escalate) == 0 && p.Approvers != nil, "its list of approvers is empty")
 	asked := [][]string{approvers}
-	if len(approvers) == 0 && p.Find == nil && len(p.Escalate) > 0 {
-		return "an escalation without approvers"
-	}
-	if len(approvers) == 0 && p.Find == nil && p.Approvers != nil {
-		return "its list of approvers is empty"
-	}
 	for i, e := range p.Escalate {
-		if e.After >= cmp.Or(p.Within, within) {
-			return "an escalation comes after the time to decide"
-		}
-		if len(e.To) == 0 || e.After <= 0 || i > 0 && e.After <= p.Escalate[i-1].After {
-			return "an escalation asks nobody, or not after the one before it"
-		}
+		fault(e.After >= cmp.Or(p.Within, within), "an escalation comes after the time to decide")
+		fault(len(e.To) == 0 || e.After <= 0 || i > 0 && e.After <= p.Escalate[i-1].After,
+			"an escalation asks nobody, or not after the one before it")
 		asked = append(asked, e.To)
 	}
 	people, chats := 0, false
 	for _, list := range asked {
-		if len(list) > MaxApprovers {
-			return "more than ten approvers are to be asked at a time"
-		}
+		fault(len(list) > MaxApprovers, "more than ten approvers are to be asked at a time")
 		for _, id := range list {
-			if strings.TrimSpace(id) == "" {
-				return "an approver has no id"
-			}
-			if isName(id) {
-				return "an approver is given by a user principal name, which is no id"
-			}
+			fault(strings.TrimSpace(id) == "", "an approver has no id")
+			fault(isName(id), "an approver is given by a user principal name, which is no id")
 			chats = chats || strings.HasPrefix(id, threads)
 		}
 		people += len(list)
 	}
-	switch {
-	case p.Within < 0 || p.Within > MaxWithin:
-		return "its time to decide is negative, or longer than 720 hours"
-	case p.Quorum < 0 || p.Quorum > MaxApprovers:
-		return "its quorum is not between 1 and 10"
-	case !chats && p.Find == nil && p.Quorum > max(people, 1):
-		return "its quorum is larger than the number of approvers"
-	}
-	return ""
+	fault(p.Within < 0 || p.Within > MaxWithin, "its time to decide is negative, or longer than 720 hours")
+	fault(p.Quorum < 0 || p.Quorum > MaxApprovers, "its quorum is not between 1 and 10")
+	fault(!chats && p.Find == nil && p.Quorum > max(people, 1), "its quorum is larger than the number of approvers")
+	return strings.Join(faults, "; ")
 }
 
 // message is one that asks. It refuses one that is too long, and more than a conversation may wait for.

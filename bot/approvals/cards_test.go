@@ -287,6 +287,18 @@ func TestAClockThatJumps(t *testing.T) {
 	}
 }
 
+// TestEveryFaultOfAnApproval is said at once.
+func TestEveryFaultOfAnApproval(t *testing.T) {
+	t.Parallel()
+	people := []string{"", "otto@contoso.com"}
+	got := faultOf(actions.Approval{Approvers: people, Quorum: 3, Within: -1}, people, time.Hour)
+	const want = "an approver has no id; an approver is given by a user principal name, which is no id; " +
+		"its time to decide is negative, or longer than 720 hours; its quorum is larger than the number of approvers"
+	if got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // TestTimeToDecide is not longer than state is kept.
 func TestTimeToDecide(t *testing.T) {
 	t.Parallel()
