@@ -37,7 +37,8 @@ type Feature struct {
 	// Settings points at a struct whose fields are settings. The tag env names the variable, help says what
 	// it is for, default what it is when nobody sets it; docs/own-bot.md lists the others. A field is a
 	// string, bool, int, float64, [time.Duration], []string or [][2]string. The program sets them before it
-	// calls anything here. nil: it has none.
+	// calls anything here; [New] reads no environment, and sets only those that are zero, to their defaults.
+	// nil: it has none.
 	Settings any
 	// Check returns every mistake in the settings, each an error that begins with its variable. Commands that
 	// only look at settings call it too, so it connects to nothing. nil: there are none.

@@ -95,3 +95,22 @@ type boil struct {
 }
 
 func (boil) Run(context.Context, *Program) error { return nil }
+
+// TestDefaultsWithoutAnEnvironment: what Go leaves out of the settings of a feature has its default.
+func TestDefaultsWithoutAnEnvironment(t *testing.T) {
+	t.Parallel()
+	var desk struct {
+		Opens  int `env:"DESK_OPENS" default:"6" help:"hour"`
+		Closes int `env:"DESK_CLOSES" default:"18" help:"hour"`
+	}
+	desk.Closes = 20
+	b := Bot{Name: "Desk", Features: func() []Feature { return []Feature{{Name: "desk", Settings: &desk}} }}
+	made, err := New(t.Context(), b, models.Offline{}, bot.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	discard(made)
+	if desk.Opens != 6 || desk.Closes != 20 {
+		t.Errorf("got %+v", desk)
+	}
+}

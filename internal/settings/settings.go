@@ -239,6 +239,14 @@ func (s *Settings) Add(p Part) {
 		p.Values = nil
 	}
 	s.Parts = append(s.Parts, p)
+	if p.Values == nil {
+		return
+	}
+	for field, value := range reflect.ValueOf(p.Values).Elem().Fields() { // for a bot that reads no environment
+		if names := variablesOf(field); names != nil && value.IsZero() {
+			s.set(names[0], "", field.Tag, value)
+		}
+	}
 }
 
 var variableName = regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
@@ -559,12 +567,20 @@ func fromEnvironment(variables []string) string {
 }
 
 // misspelled names the variables that look like one of the known ones: those of the file, and of the environment
-// those that begin with BOT_. Others are somebody else's.
+// those that begin with BOT_, or as the settings of features of the program's own do. Others are somebody else's.
 func (s *Settings) misspelled(known []string) (typos []string) {
-	names := slices.Collect(maps.Keys(s.inFile))
+	names, prefixes := slices.Collect(maps.Keys(s.inFile)), []string{"BOT"}
+	for _, variable := range known {
+		prefix, _, _ := strings.Cut(variable, "_")
+		shipped := func(u Unread) bool { return u.Variable == variable }
+		if !slices.Contains(prefixes, prefix) && !slices.ContainsFunc(s.Unread, shipped) && s.featureOf(variable) != "" {
+			prefixes = append(prefixes, prefix)
+		}
+	}
 	for _, entry := range os.Environ() {
 		name, _, _ := strings.Cut(entry, "=")
-		if _, also := s.inFile[name]; !also && strings.HasPrefix(name, "BOT_") {
+		prefix, _, _ := strings.Cut(name, "_")
+		if _, also := s.inFile[name]; !also && slices.Contains(prefixes, prefix) {
 			names = append(names, name)
 		}
 	}

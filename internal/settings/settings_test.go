@@ -480,12 +480,16 @@ func TestABotHasAName(t *testing.T) {
 }
 
 func TestMisspelledVariables(t *testing.T) {
-	for name, value := range map[string]string{"BOT_MODLE": "offline", "BOT_MODEL": "x", "BOT_WAREHOUSE": "y", "PORTT": "1"} {
+	for name, value := range map[string]string{"BOT_MODLE": "offline", "BOT_MODEL": "x", "BOT_WAREHOUSE": "y", "PORTT": "1", "DESK_OPNES": "3"} {
 		t.Setenv(name, value)
 	}
 	s := &Settings{inFile: map[string]string{"OPENAI_MODL": "x", "CLIENT_ID": "y", "WAREHOUSE": "z"}}
-	got := s.misspelled([]string{"BOT_ADDR", "BOT_MODEL", "OPENAI_MODEL", "PORT", "CLIENT_IDS"})
-	want := []string{"BOT_MODLE: there is no such setting; did you mean BOT_MODEL?", "OPENAI_MODL: there is no such setting; did you mean OPENAI_MODEL?"}
+	var desk struct {
+		Opens int `env:"DESK_OPENS" help:"hour"`
+	}
+	s.Add(Part{Feature: "desk", Values: &desk})
+	got := s.misspelled([]string{"BOT_ADDR", "BOT_MODEL", "OPENAI_MODEL", "PORT", "CLIENT_IDS", "DESK_OPENS"})
+	want := []string{"BOT_MODLE: there is no such setting; did you mean BOT_MODEL?", "DESK_OPNES: there is no such setting; did you mean DESK_OPENS?", "OPENAI_MODL: there is no such setting; did you mean OPENAI_MODEL?"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
