@@ -176,7 +176,7 @@ func TestParked(t *testing.T) {
 			_, body := s.get("/dev/parked")
 			for _, want := range []string{
 				`data-dead="first"`, "its plan &lt;b&gt;does not fit", "createList", "my secret", `data-waiting="third" data-for="time"`, "a notice of reminders: call mum",
-				`data-waiting="approve" data-for="approval"><td>approval of deleteList`, "2026-01-02 03:00:00 UTC: asked Ben aad-ben (policy)", `datetime="2026-01-02T03:04:05Z"`, "an answer for book", "a person to sign in", "a notice at 0 9 * * 1 Europe/Berlin",
+				`data-waiting="approve" data-for="approval"><td class="words">approval of deleteList`, "2026-01-02 03:00:00 UTC: asked Ben aad-ben (policy)", `datetime="2026-01-02T03:04:05Z"`, "an answer for book", "a person to sign in", "a notice at 0 9 * * 1 Europe/Berlin",
 			} {
 				if !strings.Contains(body, want) {
 					t.Errorf("no %q in\n%s", want, body)
