@@ -149,7 +149,7 @@ func (c command) module(files map[string]string) error {
 		}
 	}
 	files["go.mod"] = head + goLine.FindString(string(own)) + "\n\n" + requireBlock(direct) + requireBlock(indirect) +
-		"replace " + planbotModule + " => " + modPath(c.checkout()) + "\n\n" + tools
+		tools + "\nreplace " + planbotModule + " => " + modPath(c.checkout()) + "\n"
 	files["go.sum"] = string(sums) // go doc and go list ask for all of it
 	return nil
 }
