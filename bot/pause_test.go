@@ -115,7 +115,7 @@ var secondFeature = turn.Feature{
 		return &second{Hash: hash}, err
 	},
 	Pauses: map[string]func() turn.Pause{"second": func() turn.Pause { return new(second) }},
-	Reads: func(_ *activity.Activity, text string) *turn.Reply {
+	Reads: func(a *activity.Activity, text string) *turn.Reply {
 		id, ok := strings.CutPrefix(text, "yes ")
 		if !ok {
 			return nil
@@ -132,8 +132,9 @@ var secondFeature = turn.Feature{
 				}
 				return ok && s.ID == id, ""
 			},
-			Taken: func(context.Context, *turn.Turn, *turn.Waiting) activity.Card { return activity.Card{} },
-			Late:  func(*turn.Turn, *state.Scope) (said string, known bool) { return "Too late.", false },
+			Taken:   func(context.Context, *turn.Turn, *turn.Waiting) activity.Card { return activity.Card{} },
+			Late:    func(*turn.Turn, *state.Scope) (said string, known bool) { return "Too late.", false },
+			Counted: func(*state.Scope) bool { return a.ID == "said before" },
 		}
 	},
 }
@@ -160,6 +161,10 @@ func TestAPauseOfOnesOwn(t *testing.T) {
 		d.expect("Closed it.")
 		d.post(next.url, d.activity(reply))
 		d.expect("Too late.")
+		reply["id"] = "said before"
+		d.post(next.url, d.activity(reply))
+		d.settled()
+		d.connector.None(t)
 		if len(*d.closed) != 1 {
 			t.Errorf("closed %v", *d.closed)
 		}

@@ -332,7 +332,7 @@ func (a *approval) Resume(ctx context.Context, t *turn.Turn) (come turn.Next, er
 	if err := a.close(ctx, t, t.Activity); err != nil {
 		return come, err
 	}
-	remember(t, a.ID, a.Late(v), a.cards())
+	remember(t, a, a.ID, a.Late(v), a.cards())
 	turn.CountTook(t, DecidedAfter, a.decidedBy(), time.Since(a.Asked))
 	switch {
 	case d == nil:

@@ -85,7 +85,7 @@ func New(store *state.Store, all *actions.Registry, approvers []string, within t
 			if !ok {
 				return nil
 			}
-			r := &turn.Reply{Pause: c.ID, Alone: c.Answers, Take: c.take, Taken: c.taken, Late: c.late, End: c.endLate}
+			r := &turn.Reply{Pause: c.ID, Alone: c.Answers, Take: c.take, Taken: c.taken, Late: c.late, Counted: c.counted, End: c.endLate}
 			if !c.Answers {
 				r.Elsewhere = c.elsewhere
 			}
@@ -183,6 +183,7 @@ type decided struct {
 	Asker string   `json:"asker"`
 	Said  string   `json:"said"`
 	Cards []string `json:"cards,omitempty"` // ids of the messages that asked
+	Click string   `json:"click,omitempty"` // the activity that decided
 }
 
 // forget deletes the approvals and decisions that one person asked for; "" deletes everybody's. The questions of other
@@ -251,9 +252,10 @@ func with(cards []string, card string) []string {
 }
 
 // remember keeps what to say about a pause that is over, and which cards asked.
-func remember(t *turn.Turn, id, said string, cards []string) {
+func remember(t *turn.Turn, p turn.Pause, id, said string, cards []string) {
+	click, _ := p.Answered()
 	list := state.Of[approvals](t.Conversation)
-	list.Decided = newest(append(list.Decided, decided{id, t.Activity.From.ID, said, cards}), maxDecided)
+	list.Decided = newest(append(list.Decided, decided{id, t.Activity.From.ID, said, cards, click}), maxDecided)
 }
 
 // ready has a person asked for a call that needs an approval, unless it is approved for good.
@@ -526,6 +528,11 @@ func (c *click) decided(conversation *state.Scope) (d decided) {
 		}
 	}
 	return d
+}
+
+// counted reports whether this very click decided: it comes again if who answered it died.
+func (c *click) counted(conversation *state.Scope) bool {
+	return c.activity != "" && c.decided(conversation).Click == c.activity
 }
 
 func (c *click) endLate(ctx context.Context, t *turn.Turn, conversation *state.Scope, said string) {

@@ -1231,7 +1231,7 @@ func (a *approval) giveUp(ctx context.Context, t *turn.Turn) (turn.Next, error) 
 		return turn.Next{}, err
 	}
 	v := a.of.viewOf(t)
-	remember(t, a.ID, a.Late(v), a.cards())
+	remember(t, a, a.ID, a.Late(v), a.cards())
 	a.redraw(ctx, t, a.Closed(v))
 	return turn.Without(t, a, a.Action, "nobody who may approve it can be asked, so it did not run", func(string) []*activity.Activity {
 		return []*activity.Activity{toAsker(t, t.Translate(unreachable)+turn.BeforeThat(t))}

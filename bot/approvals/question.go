@@ -92,7 +92,7 @@ func (q *question) Resume(ctx context.Context, t *turn.Turn) (turn.Next, error) 
 	}
 	v := q.of.viewOf(t)
 	cards := append([]string{q.CardID}, q.Clicked...)
-	remember(t, q.ID, q.Late(v), cards)
+	remember(t, q, q.ID, q.Late(v), cards)
 	come := turn.Answered(t, q, &q.Question)
 	for _, id := range once(cards) {
 		turn.Redraw(ctx, t, id, forPerson(t, q.Closed(v)))

@@ -250,7 +250,10 @@ func (e *stopError) Error() string { return "stopped by a feature" }
 func Stop(text string) error { return &stopError{text} }
 
 // refusal says that a call is not allowed.
-type refusal struct{ reason string }
+type refusal struct {
+	reason  string
+	counted bool // a reply that is refused has counted before, see [Reply].Counted
+}
 
 func (e *refusal) Error() string { return e.reason }
 
@@ -259,7 +262,7 @@ func (e *refusal) Reason() string { return e.reason }
 
 // Refuse returns an error with which [Feature].Call fails a call. The model and the person may read
 // the reason.
-func Refuse(format string, args ...any) error { return &refusal{fmt.Sprintf(format, args...)} }
+func Refuse(format string, args ...any) error { return &refusal{reason: fmt.Sprintf(format, args...)} }
 
 // Slot is what a feature keeps in the record of a turn: a JSON value that is saved in the same step as
 // the rest of the turn. A turn that runs again gets the slot of its last save; taking back what a failed

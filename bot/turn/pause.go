@@ -156,6 +156,8 @@ type Reply struct {
 	Taken func(ctx context.Context, t *Turn, w *Waiting) activity.Card
 	// Late says what became of a pause that nobody waits for any more, from the state of the conversation.
 	Late func(t *Turn, conversation *state.Scope) (said string, known bool)
+	// Counted reports whether this very reply decided a pause that is over, and has come again since. nil: it is not known.
+	Counted func(conversation *state.Scope) bool
 	// End ends the card of a reply that is too late, if its id was lost.
 	End func(ctx context.Context, t *Turn, conversation *state.Scope, said string)
 }
@@ -308,7 +310,7 @@ func (x *execution) policy(ctx context.Context, c actions.Call) (actions.Approva
 	case err != nil:
 		return approval, fmt.Errorf("approval policy: %w", err)
 	case approval.Denied != "":
-		return actions.Approval{}, &refusal{approval.Denied}
+		return actions.Approval{}, &refusal{reason: approval.Denied}
 	}
 	return approval, nil
 }
@@ -552,11 +554,13 @@ func (r *Reply) deliver(ctx context.Context, t *Turn) error {
 	switch {
 	case !ok:
 		return err
+	case t.Activity.Type != activity.Invoke && refused.counted:
+		return nil
 	case t.Activity.Type != activity.Invoke:
 		return tell(ctx, refused.reason)
 	}
 	t.Answer(t.engine.cfg.Clicked(nil, refused.reason)) // only the person who clicked reads it
-	if t.engine.cfg.Unread(t) {                         // they were told that it was noted
+	if t.engine.cfg.Unread(t) && !refused.counted {     // they were told that it was noted
 		return t.TellAlone(ctx, refused.reason)
 	}
 	return nil
@@ -660,7 +664,7 @@ func (r *Reply) past(ctx context.Context, t *Turn, queue state.Key, running bool
 	if r.End != nil {
 		r.End(ctx, t, scopes[0], said)
 	}
-	return Refuse("%s", said)
+	return &refusal{said, r.Counted != nil && r.Counted(scopes[0])}
 }
 
 // Waits lists the pauses of that kind in the turn's conversation: of those that have a method Listed, Pause is there.

@@ -493,7 +493,7 @@ func (x *execution) prepare(ctx context.Context) (calls []call, err error) {
 func (x *execution) check(index int) call {
 	c, err := x.rec.Run.Progress.Command(index)
 	if err != nil {
-		return call{command: c, err: &refusal{err.Error()}}
+		return call{command: c, err: &refusal{reason: err.Error()}}
 	}
 	action, ok := x.engine.cfg.Actions.Lookup(c.Action)
 	if !ok {

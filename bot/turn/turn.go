@@ -1050,7 +1050,7 @@ func sendMessages(ctx context.Context, t *Turn, activities []*activity.Activity,
 func (t *Turn) SendFile(ctx context.Context, f actions.File) error {
 	checked := actions.Done.WithFile(f)
 	if checked.Failed() {
-		return &refusal{checked.Text()}
+		return &refusal{reason: checked.Text()}
 	}
 	card, err := offerFile(ctx, t, checked.Files()[0], Hash(t.ID, len(t.rec.Sent)))
 	if err != nil {
