@@ -81,12 +81,16 @@ func (*History) StateName() string { return "history" }
 // Append adds a turn and keeps the newest ones, at most that many turns and 128 KiB of text; 0: 5
 // turns. It cuts a message over 8 KiB. A turn with more than 32 messages, or over 128 KiB, keeps
 // only its first and last message: what was asked, and how it ended. A turn without messages is
-// ignored.
+// ignored. One of the same message takes the place of what is there: a turn that could not be saved
+// whole runs again.
 func (h *History) Append(turn Turn, most int) {
 	if len(turn.Messages) == 0 {
 		return
 	}
 	h.Version = historyVersion
+	h.Turns = slices.DeleteFunc(h.Turns, func(t Turn) bool {
+		return t.From == turn.From && slices.ContainsFunc(t.IDs, func(id string) bool { return slices.Contains(turn.IDs, id) })
+	})
 	h.Turns = append(h.Turns, turn.limited())
 	if over := len(h.Turns) - cmp.Or(most, defaultTurns); over > 0 {
 		h.Turns = slices.Delete(h.Turns, 0, over)

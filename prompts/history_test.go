@@ -21,6 +21,12 @@ func turn(from string, messages ...prompts.Message) prompts.Turn {
 	return prompts.Turn{From: from, Messages: messages}
 }
 
+// of is a turn of these messages.
+func of(t prompts.Turn, ids ...string) prompts.Turn {
+	t.IDs = ids
+	return t
+}
+
 func historyOf(turns ...prompts.Turn) *prompts.History {
 	var h prompts.History
 	for _, t := range turns {
@@ -153,6 +159,12 @@ func TestHistoryAppend(t *testing.T) {
 		want  []prompts.Turn
 	}{
 		{"no messages", []prompts.Turn{{From: "a"}}, 0, nil},
+		{
+			"again",
+			[]prompts.Turn{of(turn("a", user("1")), "x"), of(turn("a", user("2")), "y"), of(turn("b", user("3")), "y"), of(turn("a", user("2, again")), "y", "z")},
+			0,
+			[]prompts.Turn{of(turn("a", user("1")), "x"), of(turn("b", user("3")), "y"), of(turn("a", user("2, again")), "y", "z")},
+		},
 		{
 			"count",
 			[]prompts.Turn{turn("a", user("1")), turn("b", user("2")), turn("c", user("3"))},
