@@ -168,10 +168,10 @@ func (o *office) cards(k key) (all []bottest.Sent) {
 	for _, s := range o.screens.rules.Sent() {
 		at := slices.IndexFunc(all, func(card bottest.Sent) bool { return card.ID == s.ID })
 		switch {
-		case s.Status >= http.StatusBadRequest || !strings.Contains(s.Card(), k.String()):
-		case s.Message():
+		case s.Status >= http.StatusBadRequest:
+		case s.Message() && strings.Contains(s.Card(), k.String()):
 			all = append(all, s)
-		case at >= 0:
+		case !s.Message() && at >= 0: // what closes it need not name the bill
 			all[at].Activity = s.Activity
 		}
 	}
