@@ -109,7 +109,12 @@ type sharedFile struct {
 }
 
 func newChat(bot string, secrets []string, changed func(room string)) *chat {
-	c := &chat{bot: bot, changed: changed, secrets: scrub.NewSecrets(secrets...), client: &http.Client{Timeout: postWithin, Transport: &http.Transport{Proxy: nil}}}
+	c := &chat{
+		bot:     bot,
+		changed: changed,
+		secrets: scrub.NewSecrets(secrets...),
+		client:  &http.Client{Timeout: postWithin, Transport: &http.Transport{Proxy: nil}},
+	}
 	c.people = []person{
 		{"mia", "Mia Meyer", "29:1x7Qm2mia-R4nE8sKd0wPzVb", "6f1c2c1e-4b7d-4c58-9c0e-2f5b1a7d3e01", "en-US", "Europe/Berlin"},
 		{"otto", "Otto Oduya", "29:1x7Qm2otto-T9yH3uLf6cXaJq", "a42d7b90-15e3-4f6a-8d2c-7e90b3c5f102", "en-US", "America/New_York"},

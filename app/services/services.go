@@ -282,6 +282,7 @@ func pin(s *settings.Settings, services []settings.Service, std *cli.Streams) er
 	if err := after.Write(path); err != nil {
 		return err
 	}
-	fmt.Fprintf(std.Out, "Changes in %[2]s: %[1]d. The bot may use exactly what stands there, after its next start, or its next build if the file is embedded.\n", len(changes), path)
+	fmt.Fprintf(std.Out, "Changes in %s: %d. The bot uses what stands there from its next start on, or its next build if the file is embedded.\n",
+		path, len(changes))
 	return failed
 }

@@ -84,7 +84,7 @@ type manifestFlags struct {
 	Details             string   `help:"what the app does, at length"`
 	AccentColor         string   `name:"color" help:"accent colour of the app, such as #0B6E75"`
 	ColorIcon           icon     `name:"icon" placeholder:"FILE" help:"PNG of 192×192 pixels: the icon in colour"`
-	OutlineIcon         icon     `name:"outline-icon" placeholder:"FILE" help:"PNG of 32×32 pixels, white on transparent: the outline of the icon"`
+	OutlineIcon         icon     `name:"outline-icon" placeholder:"FILE" help:"PNG of 32×32 pixels: the outline, white on transparent"`
 	Scopes              []string `help:"where people can add the bot (personal,team,groupChat)"`
 	Permissions         []string `help:"what the app may do: identity, messageTeamMembers (identity)"`
 	ValidDomains        []string `name:"valid-domains" help:"hosts besides DOMAIN whose pages the app opens"`

@@ -152,6 +152,11 @@ func (a *approval) reminds() bool {
 	return !a.escalates() || a.Remind.Before(a.Escalate[0].At)
 }
 
+// goesOn reports whether it can still be decided, and people are to be reminded or asked before it expires.
+func (a *approval) goesOn() bool {
+	return time.Now().Before(a.Expires) && (a.reminds() || a.escalates())
+}
+
 // Note is what the history says.
 func (a *approval) Note() string {
 	return "[A person was asked to approve " + a.Action + ", " + a.ID + ". It has not run yet.]"
@@ -326,7 +331,7 @@ func (a *approval) Resume(ctx context.Context, t *turn.Turn) (come turn.Next, er
 		return a.tellChanged(ctx, t)
 	case a.Told < len(a.Votes), a.New, len(a.Lost) > 0:
 		return a.tellNews(ctx, t)
-	case (a.escalates() || a.reminds()) && time.Now().Before(a.Expires):
+	case a.goesOn():
 		return a.goOn(ctx, t)
 	}
 	if err := a.close(ctx, t, t.Activity); err != nil {

@@ -135,7 +135,8 @@ const (
 )
 
 // escaped matches a character that is not written as itself, at the beginning of a text.
-var escaped = lazy.Regexp(`^(?:\\u[dD][89abAB][0-9A-Fa-f]{2}\\u[dD][c-fC-F][0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|\\["\\/bfnrt]|\\x[0-9A-Fa-f]{2}|` +
+var escaped = lazy.Regexp(`^(?:\\u[dD][89abAB][0-9A-Fa-f]{2}\\u[dD][c-fC-F][0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|` +
+	`\\["\\/bfnrt]|\\x[0-9A-Fa-f]{2}|` +
 	`%[0-9A-Fa-f]{2}|&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z]{2,6});)`)
 
 // unescape takes the escapes out of a text. begin says where each byte of the text, and its end, is in the text that it was
