@@ -534,6 +534,49 @@ func TestReplayOfWhatOthersWrote(t *testing.T) {
 	}
 }
 
+// TestReplayOfWhatTheModelSees plans again where the model was to see a result before the plan goes on.
+func TestReplayOfWhatTheModelSees(t *testing.T) {
+	t.Parallel()
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		call, err := fakemodel.Read(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		do := func(action, item, saveAs string) string {
+			return `{"type":"DO","action":"` + action + `","entities":{"item":"` + item + `"},"saveAs":"` + saveAs + `"}`
+		}
+		seen := call.Messages[len(call.Messages)-1].Text
+		text := `{"type":"SAY","response":"I do not know."}`
+		switch said := call.Last("user"); {
+		case strings.Contains(seen, "shelf of nuts") && strings.Contains(seen, "shelf of bolts"):
+			text = `{"type":"SAY","response":"Both are there."}`
+		case strings.Contains(seen, "row of nuts"):
+			text = `{"type":"SAY","response":"In that row."}`
+		case strings.Contains(said, "both"):
+			text = do("look", "nuts", "A") + "," + do("look", "bolts", "B") + `,{"type":"SAY","response":"Too early: $A."}`
+		case strings.Contains(said, "named"):
+			text = do("find", "nuts", "ROW") + `,{"type":"SAY","response":"It is the $ROW."}`
+		case strings.Contains(said, "row"):
+			text = do("find", "nuts", "") + `,{"type":"SAY","response":"Too early."}`
+		}
+		fakemodel.Answer{Text: `{"type":"plan","commands":[` + text + `]}`}.Write(w, r, call)
+	}))
+	t.Cleanup(model.Close)
+	shelf := Bot{Name: "Shelf", Register: func(r *actions.Registry) {
+		actions.Add(r, "look", "Looks for something", func(_ context.Context, _ *actions.Turn, in item) (actions.Result, error) {
+			return actions.Observe("shelf of " + in.Item), nil
+		}, actions.Parallel)
+		actions.Add(r, "find", "Finds its row", func(_ context.Context, _ *actions.Turn, in item) (actions.Result, error) {
+			return actions.Observe(map[string]any{"name": "row of " + in.Item}).UnlessSaved(), nil
+		})
+	}}
+	dir := recordTurns(t, shelf, model.URL, false, "both", "row", "a named row", "hello never")
+	code, out, errs := executeFor(t, shelf, "", "replay", dir, "--openai-base-url="+model.URL, "--openai-model=m")
+	if code != 0 || !strings.Contains(out, "4 turns replayed, 0 changed") || !strings.Contains(out, "model calls: 6 became 6") {
+		t.Errorf("code %d: %s%s", code, out, errs)
+	}
+}
+
 // TestReplayOfKeptTurns replays what the bot keeps in Redis, as long as it keeps it.
 func TestReplayOfKeptTurns(t *testing.T) {
 	t.Parallel()

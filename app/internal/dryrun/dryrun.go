@@ -94,7 +94,13 @@ func (d *Run) follow(ctx context.Context, n int, p plan.Plan) (again bool, err e
 	d.turn.Rounds = append(d.turn.Rounds, actions.Round{Preface: p.Preface})
 	round := &d.turn.Rounds[len(d.turn.Rounds)-1]
 	d.waits, d.pending = map[string]string{}, ""
-	for !run.Done() {
+	for end := 0; !run.Done(); {
+		if run.Next >= end {
+			if again {
+				break
+			}
+			end = run.Next + run.Together(d.parallel)
+		}
 		c := p.Commands[run.Next]
 		if of := d.waitsFor(c); of != "" {
 			d.Stops = "It stops here: what comes next needs the result of " + of + ", which did not run."
@@ -136,11 +142,17 @@ func (d *Run) follow(ctx context.Context, n int, p plan.Plan) (again bool, err e
 			Text: res.Text(), Failed: res.Failed(), Unchanged: res.Unchanged(),
 		})
 		if res.Failed() {
-			return true, nil
+			again = true
+			run.Next++
+			continue
 		}
 		if err := run.Advance(res); err != nil {
 			return false, err
 		}
+		again = again || res.Stops(c.Named()) && !p.Observe
+	}
+	if again {
+		return true, nil
 	}
 	tells := false // the last result has something that nobody has said
 	if n := len(round.Outcomes); n > 0 {
@@ -156,6 +168,12 @@ func (d *Run) follow(ctx context.Context, n int, p plan.Plan) (again bool, err e
 		return again, nil
 	}
 	return d.pending == "" && (p.Observe || tells), nil
+}
+
+// parallel reports whether a call may run beside others.
+func (d *Run) parallel(c plan.Command) bool {
+	action, ok := d.bot.Actions.Lookup(c.Action)
+	return ok && action.Parallel
 }
 
 // reference matches what may be the name of a variable.
@@ -223,17 +241,23 @@ func (d *Run) call(
 
 func recordedResult(c turnlog.Command) actions.Result {
 	var value any
+	if c.Data == "" || json.Unmarshal([]byte(c.Data), &value) != nil {
+		value = c.Text
+	}
+	text, isText := value.(string)
 	switch {
 	case c.Result == "failed":
 		return actions.Fail("%s", c.Text)
 	case c.Result == "unchanged":
 		return actions.Unchanged("%s", c.Text)
-	case c.Data != "" && json.Unmarshal([]byte(c.Data), &value) == nil:
-		return actions.JSON(value)
-	case c.Text == "":
-		return actions.Done
+	case c.Observe == turnlog.ObserveUnlessSaved:
+		return actions.Observe(value).UnlessSaved()
+	case c.Observe != "":
+		return actions.Observe(value)
+	case isText:
+		return actions.Text("%s", text)
 	}
-	return actions.Text("%s", c.Text)
+	return actions.JSON(value)
 }
 
 // encoded writes entities as the log does.

@@ -792,6 +792,10 @@ func (b builder) called(h happened) {
 		c.Result = "failed"
 	case e.Result.Unchanged():
 		c.Result = "unchanged"
+	case e.Result.Stops(true):
+		c.Observe = ObserveAlways
+	case e.Result.Stops(false):
+		c.Observe = ObserveUnlessSaved
 	}
 	if v, err := e.Result.Value(); err == nil {
 		if _, isText := v.(string); !isText {

@@ -243,11 +243,18 @@ type Command struct {
 	SaveAs   string        `json:"saveAs,omitempty"`
 	Result   string        `json:"result"` // ok, failed, unchanged, or [Lost]
 	Text     string        `json:"text"`
-	Data     string        `json:"data,omitempty"`  // JSON
-	Shown    string        `json:"shown,omitempty"` // what cards have shown of it
+	Data     string        `json:"data,omitempty"`    // JSON
+	Shown    string        `json:"shown,omitempty"`   // what cards have shown of it
+	Observe  string        `json:"observe,omitempty"` // the model was to see it first: [ObserveAlways] or [ObserveUnlessSaved]
 	Error    string        `json:"error,omitempty"`
 	TookNS   time.Duration `json:"tookNs"`
 }
+
+// When the model sees a result before its plan goes on, see [actions.Observe] and [actions.Result.UnlessSaved].
+const (
+	ObserveAlways      = "always"
+	ObserveUnlessSaved = "unless saved"
+)
 
 // Others is what changed the state while a turn waited.
 const Others = "others, while it waited"
