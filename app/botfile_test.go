@@ -178,7 +178,7 @@ func TestPin(t *testing.T) {
 	}
 	pinned("added crm send ", 0, service1(t, "send"))
 	pinned(`\u202e`, 0, service1(t, "send", "read"))
-	pinned(": 0. The bot may use", 0, service1(t, "send", "read"))
+	pinned(": 0. The bot uses", 0, service1(t, "send", "read"))
 	away := service1(t)
 	away.err = errors.New("no answer")
 	pinned("crm: nothing new was accepted: no answer\n", cli.ExitFailed, away)
