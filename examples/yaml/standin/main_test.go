@@ -152,7 +152,7 @@ func TestPins(t *testing.T) {
 	if out := e.bot(0, "doctor", "--port=0"); !strings.Contains(out, "open_ticket is not offered: quarantined: it has changed since it was accepted") {
 		t.Error(out)
 	}
-	if out := e.bot(0, "actions", "--pin"); !strings.Contains(out, `+   "description": "Opens a ticket, and tells everybody",`) || !strings.Contains(out, ": 1. The bot may use") {
+	if out := e.bot(0, "actions", "--pin"); !strings.Contains(out, `+   "description": "Opens a ticket, and tells everybody",`) || !strings.Contains(out, ": 1. The bot uses") {
 		t.Error(out)
 	}
 	if out := e.bot(0, production...); !strings.Contains(out, "tickets_open_ticket(") {
