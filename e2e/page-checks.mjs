@@ -280,6 +280,17 @@ export const pageChecks = {
     return await list.getByLabel('Filter').evaluate((box) => box === document.activeElement) ? '' : 'the key / does not lead to the filter';
   }),
 
+  'a long list is there whole': (url) => inBrowser({}, async (page) => {
+    for (let i = 0; i < 33; i++) await page.request.post(`${url}/dev/chat/say`, { form: { room: 'mia', text: `add item ${i} to groceries` } });
+    await page.goto(`${url}/dev/turns?turns=all`);
+    await page.locator('[data-turn]').nth(32).waitFor();
+    const rows = await page.locator('[data-turn]').evaluateAll((all) => all.map((one) => one.dataset.turn));
+    if (new Set(rows).size !== 33) return `${new Set(rows).size} of 33 turns are there`;
+    await page.getByRole('button', { name: `Pin turn ${rows[32]}` }).click();
+    await page.getByRole('button', { name: `Unpin turn ${rows[32]}` }).waitFor();
+    return '';
+  }),
+
   'the message box completes and edits': (url) => inBrowser({}, async (page) => {
     await talk(page, url, 'add milk to groceries');
     const box = page.getByRole('textbox', { name: 'Message' });

@@ -40,14 +40,14 @@ export async function openPage(url, options = {}, rule = '') {
 
 async function drive(client, dir) {
   const { browser, context, page, faults } = await openPage();
-  const frames = []; // the bot's messages, new and changed
+  const frames = []; // ids of the bot's messages, new and changed
   const known = new Map();
-  await context.exposeBinding('seen', (_, id, json) => {
-    if (known.get(id) !== json) frames.push({ id, ...JSON.parse(json) });
-    known.set(id, json);
+  await context.exposeBinding('seen', (_, id, is) => {
+    if (known.get(id) !== is) frames.push(id);
+    known.set(id, is);
   });
   await context.addInitScript(() => {
-    const look = () => document.querySelectorAll('[data-from=bot]').forEach((el) => { if (el.dataset.activity) globalThis.seen(el.dataset.message, el.dataset.activity); });
+    const look = () => document.querySelectorAll('[data-from=bot]').forEach((el) => globalThis.seen(el.dataset.message, el.dataset.is));
     new MutationObserver(look).observe(document, { childList: true, subtree: true });
     addEventListener('load', look);
   });
@@ -64,9 +64,10 @@ async function drive(client, dir) {
     async messages(mark) {
       clean();
       const shown = letters(await page.getByRole('log', { name: 'Messages' }).innerText());
-      const byId = new Map();
-      for (const frame of frames.slice(mark)) byId.set(frame.id, { ...frame, aiEntity: JSON.stringify(frame.entities ?? []).includes('AIGeneratedContent') });
-      return [...byId.values()].filter((message) => textOf(message).split('\n').every((line) => shown.includes(letters(line))));
+      const { messages } = await (await page.request.get(page.url().replace('/dev/', '/dev/.json'))).json();
+      const all = messages.filter(({ id, activity }) => activity && frames.slice(mark).includes(id))
+        .map(({ id, activity }) => ({ ...activity, id, aiEntity: JSON.stringify(activity.entities ?? []).includes('AIGeneratedContent') }));
+      return all.filter((message) => textOf(message).split('\n').every((line) => shown.includes(letters(line))));
     },
     async open(name) {
       if (page.url() === 'about:blank') await page.goto(client.url);

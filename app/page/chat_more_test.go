@@ -232,7 +232,7 @@ func TestCompareAndPin(t *testing.T) {
 		t.Errorf("without the token: %d", status)
 	}
 	w.post("/dev/turns/one/pin", "pinned", "1")
-	if _, body := w.do(http.MethodGet, "/dev/turns", nil); !pinned() || !strings.Contains(body, "Unpin<span") {
+	if _, body := w.do(http.MethodGet, "/dev/turns", nil); !pinned() || !strings.Contains(body, ">Unpin<") {
 		t.Error("it is not pinned")
 	}
 	w.post("/dev/turns/one/pin")
@@ -355,7 +355,7 @@ func TestLastMessages(t *testing.T) {
 		w.post("/dev/chat/say", "room", "lunch", "text", fmt.Sprintf("number %d.", i)) // which the bot does not hear
 	}
 	_, first := w.do(http.MethodGet, "/dev/?room=lunch", nil)
-	if strings.Contains(first, "number 9.") || !strings.Contains(first, "number 10.") || !strings.Contains(first, "Show 10 earlier messages") {
+	if strings.Contains(first, "number 29.") || !strings.Contains(first, "number 30.") || !strings.Contains(first, "Show 30 earlier messages") {
 		t.Errorf("the first view is %s", first)
 	}
 	if _, all := w.do(http.MethodGet, "/dev/?room=lunch&messages=all", nil); !strings.Contains(all, "number 0.") {
@@ -367,8 +367,30 @@ func TestLastMessages(t *testing.T) {
 	}
 	w.post("/dev/chat/say", "room", "lunch", "text", "number 60.")
 	_, part := w.do(http.MethodGet, "/dev/parts/messages?room=lunch&have="+strings.Join(have, "+"), nil)
-	if strings.Count(part, "<article") != 50 || strings.Count(part, "number ") != strings.Count(part, "number 60.") {
+	if strings.Count(part, "<article") != 30 || strings.Count(part, "number ") != strings.Count(part, "number 60.") {
 		t.Errorf("what is new is %s", part)
+	}
+}
+
+// TestLongList: of a long list, the beginning is there at once. The rest is there as well, but laid out later.
+func TestLongList(t *testing.T) {
+	t.Parallel()
+	w := wire(t, page.Parts{})
+	for i := range 33 {
+		w.page.Turns().WatchTurn(turn.Event{Turn: fmt.Sprint("turn-", i), Received: &turn.Received{Text: "hi"}})
+	}
+	if err := w.page.Turns().Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	late := regexp.MustCompile(`<noscript><table>.*?</noscript>`)
+	for path, want := range map[string][2]int{
+		"/dev/turns": {30, 0}, "/dev/turns?turns=all": {30, 3}, "/dev/parts/turns?turns=all&have=x": {33, 0},
+	} {
+		_, body := w.do(http.MethodGet, path, nil)
+		rest := strings.Count(late.FindString(body), "<tr data-key=")
+		if got := [2]int{strings.Count(body, `data-turn="`) - rest, rest}; got != want {
+			t.Errorf("%s has %d rows at once and later, want %d", path, got, want)
+		}
 	}
 }
 

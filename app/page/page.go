@@ -406,7 +406,8 @@ func (p *server) filtered(r *http.Request) []turnlog.Head {
 	want, outcome := strings.ToLower(r.URL.Query().Get("q")), r.URL.Query().Get("outcome")
 	return slices.DeleteFunc(p.turns.Turns(), func(h turnlog.Head) bool {
 		about := append([]string{h.ID, p.who(h), p.placeName(h), h.Text, outcomeOf(h), h.Error, h.Refused}, h.Actions...)
-		if rec, ok := p.turns.Turn(h.ID); ok && want != "" {
+		if want != "" {
+			rec, _ := p.turns.Turn(h.ID) // it may be gone by now
 			about = append(about, rec.Received.Dropped)
 			for _, problem := range rec.Problems() {
 				about = append(about, problem.Text)
@@ -650,7 +651,7 @@ func (p *server) workbenchJSON(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, map[string]any{"version": 1, "room": v.Room.Key, "rooms": rooms, "messages": messages})
 }
 
-const lastMessages, lastTurns = 50, 50 // how many a view has before somebody asks for all
+const lastMessages, lastTurns = 30, 30 // how many a view has before somebody asks for all
 
 // workbenchView has the last messages of a conversation, or all of them if somebody asks for all.
 func (p *server) workbenchView(r *http.Request, most int) workbenchView {
@@ -792,9 +793,6 @@ func (p *server) shown(m message, in snapshot) shownMessage {
 		}
 	}
 	s.Rates = strings.Contains(string(a.ChannelData), `"feedbackLoop`)
-	if raw, err := a.Encode(); err == nil && len(raw) < maxMarkdown {
-		s.JSON = string(raw)
-	}
 	return s
 }
 

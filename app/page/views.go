@@ -75,6 +75,9 @@ func source(name, content string) g.Node {
 	return h.Details(h.Class("source"), h.Summary(text(name)), frame(content))
 }
 
+// later is what is seldom opened: a script makes it of a text once its details are, so a view has less to lay out.
+func later(content ...g.Node) g.Node { return h.NoScript(content...) }
+
 func link(to markup.Address, parts ...any) g.Node { return h.A(markup.Href(to), text(parts...)) }
 
 // turnAddress is that of the view of a turn, or of what is below it.
@@ -330,12 +333,12 @@ func (p *server) workbenchPage(v workbenchView) g.Node {
 			h.Class("talk"), h.Aria("label", "Chat"),
 			h.Div(h.Class("log"), h.Role("log"), h.Aria("label", "Messages"), h.TabIndex("0"), h.ID("messages"), v.messages()),
 			h.Div(h.Class("say"),
-				h.Details(h.Class("menu"), h.Summary(h.Class("button"), text("More")), h.Div(
+				h.Details(h.Class("menu"), h.Summary(h.Class("button"), text("More")), later(h.Div(
 					h.H3(text("People, conversations and files")), v.additions(),
 					h.H3(text("This conversation")), v.ofRoom(),
 					h.H3(text("More that can happen")), v.events(),
 					h.H3(text("Faults")), p.faultForms(p.faults.view(v.Room.Key, v.As)),
-				)),
+				))),
 				v.sayForm(),
 			),
 		),
@@ -556,7 +559,7 @@ func (s shownMessage) html(have []string) g.Node {
 	}
 	return entry(have, s.ID, h.Article,
 		h.Class(class), h.Data("message", s.ID), h.Data("from", either(s.Person != "", s.Person, "bot")),
-		g.If(s.Turn != "", h.Data("of", s.Turn)), markup.On("data-streaming", s.Streaming), h.Data("activity", s.JSON),
+		g.If(s.Turn != "", h.Data("of", s.Turn)), markup.On("data-streaming", s.Streaming),
 		h.Header(
 			h.Strong(text(s.Name)), g.If(s.AI, g.Group{space, label("AI generated")}), space, timeOf(s.At, short(s.At)),
 			g.If(s.Edited, g.Group{space, dim("edited")}),
@@ -582,7 +585,7 @@ func (s shownMessage) content() g.Group {
 			said = s.Activity.Text
 		}
 		change = g.Group{
-			h.NoScript(h.Input(h.Name("text"), h.Aria("label", "New text"), h.Value(said))),
+			h.Input(h.Name("text"), h.Aria("label", "New text"), h.Value(said)),
 			h.Button(h.Name("change"), h.Value("edit"), text("Edit")), h.Button(h.Name("change"), h.Value("delete"), text("Delete")),
 		}
 	}
@@ -601,13 +604,13 @@ func (s shownMessage) content() g.Group {
 			)
 		}))),
 		h.Div(h.Class("acts"),
-			g.If(s.Rates, h.Details(h.Summary(text("Rate"), unseen(" this message")), chatForm(
+			g.If(s.Rates, h.Details(h.Summary(text("Rate"), unseen(" this message")), later(chatForm(
 				"rate", true, where, sends("message", s.ID),
-				h.NoScript(h.Input(h.Name("text"), h.Aria("label", opinion), h.Placeholder(opinion))), rate("like", "Like"), rate("dislike", "Dislike"),
-			))),
+				h.Input(h.Name("text"), h.Aria("label", opinion), h.Placeholder(opinion)), rate("like", "Like"), rate("dislike", "Dislike"),
+			)))),
 			h.Details(
 				h.Class("change"), h.Summary(text("Change"), unseen(" this message")),
-				chatForm("change", true, where, sends("message", s.ID), change),
+				later(chatForm("change", true, where, sends("message", s.ID), change)),
 			),
 		),
 	}
@@ -651,35 +654,40 @@ func (p *server) turnsPage(v turnListView) g.Node {
 
 // turnRows is a table of turns, or says that there are none or that none matches.
 func (p *server) turnRows(v turnListView) g.Node {
-	rows := g.Group{}
+	rows, rest := g.Group{}, g.Group{} // a script adds the rest to a view once the others are shown
 	for i, t := range v.Turns {
 		if i == lastTurns && !v.All {
 			break
 		}
-		rows = append(rows, entry(v.Have, t.ID, h.Tr, p.turnRow(t, t.ID == v.Open, slices.Contains(v.Ticked, t.ID))))
+		to := &rows
+		if i >= lastTurns && len(v.Have) == 0 {
+			to = &rest
+		}
+		*to = append(*to, entry(v.Have, t.ID, h.Tr, p.turnRow(t, t.ID == v.Open, slices.Contains(v.Ticked, t.ID))))
 	}
 	last := func(content ...g.Node) {
 		rows = append(rows, entry(v.Have, "last", h.Tr, h.Td(h.ColSpan("9"), g.Group(content))))
 	}
 	switch n := len(v.Turns); {
-	case n > len(rows):
+	case n > len(rows)+len(rest):
 		to := markup.Address("/dev/turns").With("turns", "all").With("q", v.Query).With("outcome", v.Outcome)
 		last(link(to, "Show all ", n, " turns"))
 	case n == 0:
 		last(text(either(len(p.turns.Turns()) > 0, "No turn matches.", "No turn yet.")))
 	}
 	number := func(title string) g.Node { return h.Th(h.Scope("col"), h.Class("number"), text(title)) }
-	return h.Table(
+	form := h.Form(h.ID("pin"), h.Method("post"), p.tokenField())
+	return g.Group{form, h.Table(
 		h.THead(h.Tr(
 			h.Td(h.Class("tick")), h.Th(h.Scope("col"), text("Outcome")), h.Th(h.Scope("col"), text("Said")), h.Th(h.Scope("col"), text("Time")),
 			h.Th(h.Scope("col"), text("Person")), h.Th(h.Scope("col"), text("Actions")), number("Took"), number("Tokens"), h.Td(),
 		)),
 		h.TBody(rows),
-	)
+	), g.If(len(rest) > 0, h.NoScript(h.Table(h.TBody(rest))))}
 }
 
 func (p *server) turnRow(t turnlog.Head, isOpen, isTicked bool) g.Node {
-	tokens := ""
+	tokens, pin := "", either(t.Pinned, "Unpin", "Pin")
 	if t.TokensIn > 0 {
 		tokens = fmt.Sprint(t.TokensIn, " + ", t.TokensOut)
 	}
@@ -704,10 +712,9 @@ func (p *server) turnRow(t turnlog.Head, isOpen, isTicked bool) g.Node {
 		),
 		h.Td(timeOf(t.At, t.At.Local().Format(time.TimeOnly))), h.Td(text(p.who(t), p.where(t))), h.Td(text(strings.Join(t.Actions, ", "))),
 		h.Td(h.Class("number"), text(tookOf(t))), h.Td(h.Class("number"), text(tokens)),
-		h.Td(h.Form(
-			h.Method("post"), markup.Action(turnAddress(t.ID, "pin")), markup.On("data-quiet", true),
-			p.tokenField(), g.If(!t.Pinned, sends("pinned", "1")),
-			h.Button(h.Class("pin"), text(either(t.Pinned, "Unpin", "Pin")), unseen(" turn ", t.ID)),
+		h.Td(h.Button(
+			h.Class("pin"), h.FormAttr("pin"), markup.FormAction(turnAddress(t.ID, "pin")), h.Name("pinned"), h.Value(either(t.Pinned, "", "1")),
+			h.Aria("label", pin+" turn "+t.ID), text(pin),
 		)),
 	}
 }
@@ -950,7 +957,7 @@ func folds(name string, raw jsontext.Value) g.Node {
 	}
 	return h.Details(
 		h.Class("source"), h.Summary(text(name)),
-		h.Button(h.Type("button"), h.Class("quiet"), h.Data("copy", string(raw)), text("Copy"), unseen(" ", name)), jsonOf(string(raw)),
+		later(h.Button(h.Type("button"), h.Class("quiet"), h.Data("copy", string(raw)), text("Copy"), unseen(" ", name)), jsonOf(string(raw))),
 	)
 }
 

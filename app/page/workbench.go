@@ -48,7 +48,6 @@ type shownMessage struct {
 	Turn    string // the turn that it belongs to
 	Room    string
 	As      string
-	JSON    string // the activity, for scripts
 }
 
 // shownCard is a card with its texts.

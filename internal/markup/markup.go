@@ -47,5 +47,8 @@ func Src(from Address) g.Node { return h.Src(string(from)) }
 // Action sends a form there.
 func Action(to Address) g.Node { return h.Action(string(to)) }
 
+// FormAction sends the form of a button there.
+func FormAction(to Address) g.Node { return h.FormAction(string(to)) }
+
 // On is an attribute without a value, which is there or not.
 func On(name string, is bool) g.Node { return g.If(is, g.Attr(name)) }

@@ -98,8 +98,8 @@ function draw(part, press, ac) {
 }
 
 /** Draws the cards of a part that are not drawn yet, or all of them. */
-export async function drawCards(part, press, again = false) {
-  const ac = part.querySelector('.card') && await library();
+export async function drawCards(part, press, again) {
+  const ac = await library();
   for (const one of part.querySelectorAll('.card')) {
     if (again || !one.classList.contains('drawn')) draw(one, press, ac);
   }

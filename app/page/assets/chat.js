@@ -1,6 +1,5 @@
 // The chat: the composer, mentions, and what is sent without loading the page anew.
-import { drawCards } from './card.js';
-import { nodesOf, onChange, refresh } from './live.js';
+import { onChange, refresh, unfold } from './live.js';
 
 const form = document.getElementById('say');
 const box = document.getElementById('text');
@@ -63,13 +62,6 @@ document.addEventListener('submit', async (e) => {
   refresh('messages');
 });
 
-/** Makes the fields of what opens, which only a page without script has at once: a browser that fills in forms lays out all for each. */
-function fields(of) {
-  const later = of.querySelector('noscript');
-  later?.replaceWith(later.firstElementChild ?? nodesOf(later.textContent));
-}
-log.addEventListener('toggle', (e) => fields(e.target), true);
-
 let chosen = 0;
 /** What is begun before the cursor: a command, after a mention at most, or a mention. */
 const begun = () => {
@@ -126,7 +118,7 @@ box.addEventListener('keydown', (e) => {
     const last = [...log.querySelectorAll('.theirs')].findLast((one) => one.dataset.from === document.getElementById('as').value)?.querySelector('.change');
     if (!last) return;
     last.open = true;
-    fields(last);
+    unfold(last);
     const field = last.querySelector('[name=text]');
     field.focus();
     field.setSelectionRange(field.value.length, field.value.length);
@@ -147,12 +139,12 @@ export async function press(message, action) {
   refresh('messages');
 }
 
-const draw = () => drawCards(log, press);
-onChange(draw);
-document.addEventListener('theme', () => drawCards(log, press, true));
+const draw = async (again) => { if (log.querySelector('.card')) await (await import('./card.js')).drawCards(log, press, again); };
+onChange(() => draw(false));
+document.addEventListener('theme', () => draw(true));
 const atEnd = () => { log.scrollTop = log.scrollHeight; };
 atEnd();
-draw().then(atEnd);
+draw(false).then(atEnd);
 log.addEventListener('mouseover', (e) => near(e, '[data-of]', 'of', (id) => `[data-turn="${id}"]`));
 document.getElementById('turns')?.addEventListener('mouseover', (e) => near(e, '[data-turn]', 'turn', (id) => `[data-of="${id}"]`));
 

@@ -10,6 +10,13 @@ export function nodesOf(html) {
   return made.content;
 }
 
+/** Makes what only a page without script has at once. */
+export function unfold(of) {
+  const later = of.querySelector(':scope > noscript');
+  later?.replaceWith(...later.firstElementChild ? later.childNodes : [nodesOf(later.textContent)]);
+}
+document.addEventListener('toggle', (e) => unfold(e.target), true);
+
 const after = []; // what is done with a part that has changed
 
 /** Calls f with each part that was loaded anew, and waits for it. */
@@ -67,7 +74,17 @@ async function messages() {
   if (atEnd) log.scrollTop = log.scrollHeight;
 }
 
+/** Adds the rest of a long list, once its beginning is shown. */
+function addRest() {
+  const rest = document.querySelector('#turns > noscript');
+  if (!rest) return;
+  document.querySelector('#turns tbody').append(...nodesOf(rest.textContent).querySelectorAll('tr'));
+  rest.remove();
+}
+requestAnimationFrame(() => setTimeout(addRest));
+
 async function turns() {
+  addRest();
   const list = document.querySelector('#turns tbody');
   if (list) merge(list, (await load('turns', list)).querySelector('tbody'));
 }
@@ -98,6 +115,7 @@ async function turn() {
     if (!answer.ok) return;
     fresh = nodesOf(await answer.text()).querySelector('#turn');
   }
+  for (const one of [part, fresh]) one.querySelectorAll('details').forEach((d) => unfold(d)); // both have the same parts then
   const open = new Set([...part.querySelectorAll('details[open]')].map((d) => nameOf(d)));
   const focus = document.activeElement && part.contains(document.activeElement) ? nameOf(document.activeElement) : '';
   part.replaceChildren(...fresh.childNodes);
@@ -223,6 +241,13 @@ document.addEventListener('click', (e) => {
   if (!link || !part || part.dataset.page !== undefined || e.ctrlKey || e.metaKey || e.shiftKey || e.button !== 0) return;
   e.preventDefault();
   openTurn(link.dataset.turnLink);
+});
+document.addEventListener('submit', async (e) => { // a pin, without another page: the list shows it as any other change
+  if (e.target.id !== 'pin') return;
+  e.preventDefault();
+  const body = new URLSearchParams(new FormData(e.target, e.submitter));
+  const answer = await fetch(e.submitter.formAction, { method: 'POST', body, headers: { accept: 'application/json' } });
+  if (!answer.ok) location.reload(); // for the token of a new process
 });
 // The list follows its filter.
 const filter = document.getElementById('filter');
