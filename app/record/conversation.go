@@ -239,6 +239,7 @@ const (
 	byOthers  = "Somebody else than the person who asked decided it. A scenario cannot allow that."
 	standing  = "A call in it had a standing approval. A scenario cannot say that."
 	takenOut  = "The bot was removed. A scenario cannot say that."
+	asked     = "An action asked the person for more, or this is the answer. A scenario cannot say that: test it with bottest and Card.Press."
 
 	ofSettings = "What the bot said may come of these settings, which a scenario does not have: "
 )
@@ -260,6 +261,8 @@ func (s *step) verdict(settings []string, cards []pendingCard) string {
 		return s.cannot
 	case left(s.activity):
 		return takenOut
+	case answersQuestion(s.activity):
+		return asked
 	case slices.ContainsFunc(s.done, func(d *done) bool { return d.unasked }):
 		return standing
 	case s.isOpen():
@@ -734,6 +737,13 @@ type decision struct {
 	approval string // its name; "" if not given
 }
 
+// answersQuestion reports whether a click answers what an action has asked.
+func answersQuestion(a *activity.Activity) bool {
+	var value struct{ Action struct{ Verb string } }
+	_ = json.Unmarshal(a.Value, &value) // any other value is not a click
+	return value.Action.Verb == "planbot/answer" || value.Action.Verb == "planbot/decline"
+}
+
 // decisionIn reads a click on a card that asks for an approval, or its text form; nil if it is
 // neither.
 func decisionIn(a *activity.Activity) *decision {
@@ -849,6 +859,9 @@ func (c *conversation) add(rec turnlog.Record, before []parts) (*step, error) {
 	s := &step{activity: a, decision: decisionIn(a), turns: map[string]bool{rec.ID: rec.Outcome != turnlog.Running}, found: rec.Before, seed: listsIn(a, rec.Before)}
 	if rec.Outcome == turnlog.Ignored {
 		s.turns = map[string]bool{}
+	}
+	if slices.ContainsFunc(rec.Journal, func(j turnlog.Save) bool { return j.For == "answer" }) {
+		s.cannot = asked
 	}
 	if rec.Incomplete {
 		s.cannot = "Some of its turn was not seen."

@@ -45,6 +45,17 @@ func registry() *actions.Registry {
 	actions.Add(acts, "breakIt", "Fails", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
 		return actions.Fail("it is broken"), nil
 	})
+	actions.Add(acts, "orderCoffee", "Orders a coffee", func(ctx context.Context, _ *actions.Turn, _ struct{}) (actions.Result, error) {
+		answer := actions.AttemptOf(ctx).Answer
+		if answer == nil {
+			size := actions.Field{Name: "size", Required: true, Choices: []actions.Choice{{Value: "s"}, {Value: "l"}}}
+			return actions.Ask(actions.Form{Text: "Which size?", Fields: []actions.Field{size}}, nil), nil
+		}
+		if answer.Declined {
+			return actions.Fail("no size was given"), nil
+		}
+		return actions.Text("ordered in size %s", answer.Values["size"]), nil
+	})
 	return acts
 }
 

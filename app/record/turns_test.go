@@ -195,6 +195,27 @@ func TestFromTurnsWithDecisions(t *testing.T) {
 	}
 }
 
+// TestFromTurnsWithAQuestion: what an action asks, and the answer, is no part of a scenario, and the test says so.
+func TestFromTurnsWithAQuestion(t *testing.T) {
+	t.Parallel()
+	turns := logged(t, "", nil, func(kit *bottest.Kit) {
+		kit.Model.Says(bottest.Plan(doAs("C", "orderCoffee"), bottest.Say("$C")), bottest.Plan(bottest.Say("You're welcome.")))
+		mia := kit.Personal("Mia")
+		mia.Say("coffee")
+		mia.ExpectCard().Press("Send", "f0", "l")
+		mia.Expect("ordered in size l")
+		mia.Say("thanks")
+		mia.Next()
+	})
+	file, open := written(t, record.Config{}, turns...)
+	contains(t, file, "You're welcome.")
+	if len(turns) != 3 || len(open) != 2 || !strings.Contains(open[0]+open[1], "step 2: An action asked") {
+		t.Errorf("%d turns, %q\n%s", len(turns), open, file)
+	}
+	plays(t, file, false)
+	plays(t, file, true)
+}
+
 // TestFromTurnsAroundADecision: what an approved call changes is no gap, neither for a turn before the
 // decision nor for one after it.
 func TestFromTurnsAroundADecision(t *testing.T) {
