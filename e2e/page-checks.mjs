@@ -173,6 +173,8 @@ export const pageChecks = {
     await link.click();
     await link.and(page.locator('[aria-current]')).waitFor();
     const at = await page.locator('.sum').boundingBox();
+    await page.locator('.parts summary').filter({ hasText: 'Plan' }).click();
+    if (await page.evaluate(() => document.documentElement.scrollHeight > innerHeight)) return 'the whole page scrolls, and not only the turn';
     return at.y >= 0 && at.y < 250 ? '' : `the turn is at ${at.y}`;
   }),
 
