@@ -575,6 +575,23 @@ func TestReplayOfWhatTheModelSees(t *testing.T) {
 	if code != 0 || !strings.Contains(out, "4 turns replayed, 0 changed") || !strings.Contains(out, "model calls: 6 became 6") {
 		t.Errorf("code %d: %s%s", code, out, errs)
 	}
+	scenarios, err := filepath.Glob(filepath.Join(dir, "*.scenario.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorded := ""
+	for _, name := range scenarios {
+		raw, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		recorded += string(raw)
+	}
+	for kind, want := range map[string]int{`"observe": "always"`: 2, `"observe": "unless saved"`: 2} {
+		if got := strings.Count(recorded, kind); got != want {
+			t.Errorf("%d times %q, want %d, in\n%s", got, kind, want, recorded)
+		}
+	}
 }
 
 // TestReplayOfKeptTurns replays what the bot keeps in Redis, as long as it keeps it.

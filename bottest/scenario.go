@@ -1043,6 +1043,9 @@ func resultOf(a *record.Action) actions.Result {
 	case a.Unchanged != nil:
 		return actions.Unchanged("%s", *a.Unchanged)
 	}
+	if observed, ok := a.Observed(); ok {
+		return observed
+	}
 	switch result := a.Result.(type) {
 	case nil:
 		return actions.Done

@@ -379,6 +379,8 @@ func (c command) move(draft string) error {
 
 const newIgnore = `/app.zip
 /bin/
+/said/
+*.kept.json
 /deploy/secret.yaml
 *.test
 *.out

@@ -105,6 +105,7 @@ func (d *done) gave(r actions.Result) {
 	} else if value, err := r.Value(); err == nil && value != "" {
 		d.Result = value
 	}
+	d.Observe = turnlog.Observes(r)
 }
 
 // reply is a message of the bot. card is the action that the card asks to approve, and approval its
@@ -983,7 +984,7 @@ func (p parts) commands() {
 		if s == nil || c.Result == turnlog.Lost {
 			continue
 		}
-		d := &done{Action: Action{Action: c.Action}}
+		d := &done{Action: Action{Action: c.Action, Observe: c.Observe}}
 		d.Entities, _ = jsonTree([]byte(c.Resolved)).(map[string]any)
 		switch {
 		case isCut(c.Resolved), isCut(c.Text), isCut(c.Data):

@@ -21,7 +21,9 @@ import (
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 
+	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/lists"
+	"github.com/planbot-go/planbot/app/internal/turnlog"
 	"github.com/planbot-go/planbot/internal/lazy"
 	"github.com/planbot-go/planbot/internal/plainjson"
 	"github.com/planbot-go/planbot/internal/yamltext"
@@ -160,13 +162,19 @@ type Expect struct {
 }
 
 // Action is one call. If the scenario scripts the actions, the action returns Result, Error and
-// Unchanged.
+// Unchanged. With Observe, "always" or "unless saved", the model sees Result before the plan goes on.
 type Action struct {
 	Action    string         `json:"action"`
 	Entities  map[string]any `json:"entities,omitzero"`
 	Result    any            `json:"result,omitzero"`
 	Error     *string        `json:"error,omitzero"`
 	Unchanged *string        `json:"unchanged,omitzero"`
+	Observe   string         `json:"observe,omitzero"`
+}
+
+// Observed is the result that the model sees before its plan goes on. ok is false if Observe is "".
+func (a *Action) Observed() (r actions.Result, ok bool) {
+	return turnlog.Observed(a.Observe, cmp.Or(a.Result, any("")))
 }
 
 // Said is the text that the action returns when it does not fail.

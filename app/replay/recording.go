@@ -309,7 +309,7 @@ func (t *recorded) goOn(d *record.Step) {
 	}
 	t.partly = t.partly || d.Expect.Actions == nil || d.Expect.Replies == nil
 	for _, a := range d.Expect.Actions {
-		c := turnlog.Command{Action: a.Action, Resolved: plainjson.Text(a.Entities), Result: "ok", Text: a.Said()}
+		c := turnlog.Command{Action: a.Action, Resolved: plainjson.Text(a.Entities), Result: "ok", Text: a.Said(), Observe: a.Observe}
 		switch {
 		case a.Error != nil:
 			c.Result, c.Text = "failed", *a.Error

@@ -245,15 +245,14 @@ func recordedResult(c turnlog.Command) actions.Result {
 		value = c.Text
 	}
 	text, isText := value.(string)
+	observed, observes := turnlog.Observed(c.Observe, value)
 	switch {
 	case c.Result == "failed":
 		return actions.Fail("%s", c.Text)
 	case c.Result == "unchanged":
 		return actions.Unchanged("%s", c.Text)
-	case c.Observe == turnlog.ObserveUnlessSaved:
-		return actions.Observe(value).UnlessSaved()
-	case c.Observe != "":
-		return actions.Observe(value)
+	case observes:
+		return observed
 	case isText:
 		return actions.Text("%s", text)
 	}

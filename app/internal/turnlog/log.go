@@ -786,16 +786,13 @@ func (b builder) called(h happened) {
 	c := Command{
 		At: h.At, Number: e.Index + 1, Plan: len(b.r.Plans), Action: e.Command.Action, Planned: b.encoded(e.Command.Entities), Resolved: b.encoded(e.Entities),
 		Key: e.Key, Again: e.Again, Approved: e.Approved, SaveAs: e.Command.SaveAs, Result: "ok", Text: b.text(e.Result.Text()), Shown: b.text(e.Result.Shown()), Error: b.text(e.Err), TookNS: e.Took,
+		Observe: Observes(e.Result),
 	}
 	switch {
 	case e.Result.Failed() || e.Err != "":
 		c.Result = "failed"
 	case e.Result.Unchanged():
 		c.Result = "unchanged"
-	case e.Result.Stops(true):
-		c.Observe = ObserveAlways
-	case e.Result.Stops(false):
-		c.Observe = ObserveUnlessSaved
 	}
 	if v, err := e.Result.Value(); err == nil {
 		if _, isText := v.(string); !isText {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/planner/plan"
 )
@@ -245,16 +246,38 @@ type Command struct {
 	Text     string        `json:"text"`
 	Data     string        `json:"data,omitempty"`    // JSON
 	Shown    string        `json:"shown,omitempty"`   // what cards have shown of it
-	Observe  string        `json:"observe,omitempty"` // the model was to see it first: [ObserveAlways] or [ObserveUnlessSaved]
+	Observe  string        `json:"observe,omitempty"` // the model was to see it first, see [Observes]
 	Error    string        `json:"error,omitempty"`
 	TookNS   time.Duration `json:"tookNs"`
 }
 
-// When the model sees a result before its plan goes on, see [actions.Observe] and [actions.Result.UnlessSaved].
+// When the model sees a result before its plan goes on.
 const (
-	ObserveAlways      = "always"
-	ObserveUnlessSaved = "unless saved"
+	always      = "always"
+	unlessSaved = "unless saved"
 )
+
+// Observes is what [Command] has of a result of [actions.Observe]; "" of any other.
+func Observes(r actions.Result) string {
+	switch {
+	case r.Stops(true):
+		return always
+	case r.Stops(false):
+		return unlessSaved
+	}
+	return ""
+}
+
+// Observed is that result again. ok is false if how is "".
+func Observed(how string, value any) (r actions.Result, ok bool) {
+	switch how {
+	case always:
+		return actions.Observe(value), true
+	case unlessSaved:
+		return actions.Observe(value).UnlessSaved(), true
+	}
+	return r, false
+}
 
 // Others is what changed the state while a turn waited.
 const Others = "others, while it waited"
