@@ -33,6 +33,7 @@ import (
 	"github.com/planbot-go/planbot/bot/audit"
 	"github.com/planbot-go/planbot/bot/background"
 	"github.com/planbot-go/planbot/bot/heads"
+	"github.com/planbot-go/planbot/bot/moderation"
 	"github.com/planbot-go/planbot/bot/offers"
 	"github.com/planbot-go/planbot/bot/privacy"
 	"github.com/planbot-go/planbot/bot/quota"
@@ -190,7 +191,7 @@ type Config struct {
 	// Quota limits what a person and a tenant may use over all their turns. Zero: no limit.
 	Quota quota.Limits
 	// Moderation judges what people say, and what the bot is about to say and do. Zero: nobody does.
-	Moderation turn.Moderation
+	Moderation moderation.Config
 	// Attachments says what the model is shown of files, pictures and voice messages. Zero: nothing, and
 	// only actions get them.
 	Attachments files.Attachments
@@ -500,7 +501,7 @@ func New(cfg Config) (*Bot, error) {
 		TurnTimeout: cfg.TurnTimeout, Lease: cfg.Lease, Patience: cfg.Patience,
 		MaxSteps: cfg.MaxSteps, MaxSameCalls: cfg.MaxSameCalls, MaxTurns: cfg.MaxTurns,
 		MaxWaiting: cfg.MaxWaiting, MaxWaitingPerConversation: cfg.MaxWaitingPerConversation,
-		Budget: cfg.Budget, PictureHosts: cfg.PictureHosts, TurnURL: cfg.TurnURL, Moderation: cfg.Moderation,
+		Budget: cfg.Budget, PictureHosts: cfg.PictureHosts, TurnURL: cfg.TurnURL,
 		Attachments: cfg.Attachments, Feedback: feedbackForm(&cfg), Stream: cfg.Stream,
 		FilteredText: cfg.FilteredText, CommandsOff: cfg.CommandsOff, Texts: cfg.texts, HistoryTurns: kept,
 		Log: cfg.Log,
@@ -552,6 +553,9 @@ func (b *Bot) features() ([]Feature, error) {
 	}
 	if !slices.Contains(b.cfg.CommandsOff, stop.Command) {
 		all = append(all, stop.New(func() bool { return slices.Contains(b.routes.commands, stop.Command) }))
+	}
+	if b.cfg.Moderation.Moderator != nil {
+		all = append(all, moderation.New(b.cfg.Moderation, b.cfg.FilteredText))
 	}
 	if !b.cfg.AsksNobody {
 		all = append(all, approvals.New(b.cfg.Store, b.cfg.Actions, b.cfg.Approvers, b.cfg.ApprovalTimeout, b.cfg.ApprovalReminder))

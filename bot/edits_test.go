@@ -12,7 +12,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
-	"github.com/planbot-go/planbot/bot/turn"
+	guard "github.com/planbot-go/planbot/bot/moderation"
 	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/models/moderation"
 	"github.com/planbot-go/planbot/planner"
@@ -220,10 +220,10 @@ func TestEditedWordsAreJudgedFirst(t *testing.T) {
 		by        bot.Config
 		has, lost string
 	}{
-		"passes":           {bot.Config{Moderation: turn.Moderation{Moderator: judge{flags: "other"}}}, "a nasty word", ""},
-		"is flagged":       {bot.Config{Moderation: turn.Moderation{Moderator: judge{flags: "nasty"}}}, "withheld by moderation", "nasty"},
-		"cannot be judged": {bot.Config{Moderation: turn.Moderation{Moderator: judge{fails: "nasty"}}}, "withheld by moderation", "nasty"},
-		"fails open":       {bot.Config{Moderation: turn.Moderation{Moderator: judge{fails: "nasty"}, FailOpen: true}}, "a nasty word", ""},
+		"passes":           {bot.Config{Moderation: guard.Config{Moderator: judge{flags: "other"}}}, "a nasty word", ""},
+		"is flagged":       {bot.Config{Moderation: guard.Config{Moderator: judge{flags: "nasty"}}}, "withheld by moderation", "nasty"},
+		"cannot be judged": {bot.Config{Moderation: guard.Config{Moderator: judge{fails: "nasty"}}}, "withheld by moderation", "nasty"},
+		"fails open":       {bot.Config{Moderation: guard.Config{Moderator: judge{fails: "nasty"}, FailOpen: true}}, "a nasty word", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -20,7 +20,9 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/models/moderation"
 	plans "github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
 )
@@ -296,6 +298,94 @@ func TestAHookCanHushAndFail(t *testing.T) {
 		b.say("go")
 		b.expectFault("something went wrong")
 	})
+}
+
+// TestFeaturesJudge: each feature that judges has to pass what is said. One that has no verdict passes nothing.
+func TestFeaturesJudge(t *testing.T) {
+	t.Parallel()
+	flags := func() error { return &turn.Flagged{Say: "Not that."} }
+	for name, tt := range map[string]struct {
+		first, second func() error
+		want          string
+	}{
+		"all pass":               {nil, nil, "Hello."},
+		"the first one flags":    {flags, nil, "Not that."},
+		"the second one flags":   {nil, flags, "Not that."},
+		"one has no verdict":     {func() error { return errors.New("away") }, nil, "Sorry, something went wrong"},
+		"another has none":       {nil, func() error { return errors.New("away") }, "Sorry, something went wrong"},
+		"one panics":             {nil, func() error { panic("ouch") }, "Sorry, something went wrong"},
+		"it stops the turn":      {nil, func() error { return turn.Stop("Enough.") }, "Enough."},
+		"it stops it in silence": {nil, func() error { return turn.Stop("") }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				about := func(verdict func() error) func(context.Context, *bot.Turn, turn.Judging) error {
+					return func(_ context.Context, _ *bot.Turn, j turn.Judging) error {
+						if verdict == nil || j.Pieces[0].Kind != moderation.PlannedSay {
+							return nil
+						}
+						return verdict()
+					}
+				}
+				var failures []error
+				b := hooked(t, bot.Feature{Name: "first", Judge: about(tt.first)}, bot.Feature{Name: "second", Judge: about(tt.second), Failed: func(_ context.Context, _ *bot.Turn, failure error) string {
+					failures = append(failures, failure)
+					return ""
+				}})
+				b.model.Says(plan(say("Hello.")))
+				b.say("hi")
+				switch {
+				case strings.HasPrefix(tt.want, "Sorry"):
+					b.expectFault(tt.want)
+					if len(failures) != 1 || !errors.Is(failures[0], moderation.ErrUnjudged) {
+						t.Errorf("failures %v", failures)
+					}
+				case tt.want != "":
+					b.expect(tt.want)
+				}
+				b.connector.None(t)
+			})
+		})
+	}
+}
+
+// TestFeaturesJudgeDrafts: nobody reads a draft that was flagged or has no verdict, and the answer that it is of cannot pass
+// if it was flagged.
+func TestFeaturesJudgeDrafts(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		verdict func() error
+		wire    []string
+	}{
+		"passes": {func() error { return nil }, []string{"streaming That is a nice question, Mia.", "final That is a nice question, Mia. And long."}},
+		"is flagged": {
+			func() error { return &turn.Flagged{Say: "Not that."} },
+			[]string{"informative Thinking…", "final Not that."},
+		},
+		"has no verdict": {
+			func() error { return errors.New("away") },
+			[]string{"informative Thinking…", "final That is a nice question, Mia. And long."},
+		},
+		"panics": {func() error { panic("ouch") }, []string{"informative Thinking…", "final That is a nice question, Mia. And long."}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			streamed(t, nil, func(t *testing.T, kit *bottest.Kit) {
+				mia := kit.Personal("Mia")
+				kit.Model.Answers(writes(300*time.Millisecond, answerOpens+"That is a nice question, Mia. And", 3*time.Second, " long."+answerEnds))
+				mia.Say("Why?")
+				kit.Settle()
+				expectWire(t, kit, tt.wire...)
+			}, func(c *bot.Config) {
+				c.Features = append(c.Features, bot.Feature{Judge: func(_ context.Context, _ *bot.Turn, j turn.Judging) error {
+					if j.Draft {
+						return tt.verdict()
+					}
+					return nil
+				}})
+			})
+		})
+	}
 }
 
 func TestHooksChooseTheWordsOfAFailure(t *testing.T) {

@@ -24,6 +24,7 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/metrics"
+	guard "github.com/planbot-go/planbot/bot/moderation"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/internal/fakemodel"
@@ -569,7 +570,7 @@ func TestAClickThatIsFlagged(t *testing.T) {
 func TestModerationIsOffByDefault(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := setup(t, func(c *bot.Config) { c.Moderation = turn.Moderation{FailOpen: true} })
+		b := setup(t, func(c *bot.Config) { c.Moderation = guard.Config{FailOpen: true} })
 		b.model.Says(plan(say("You " + flagged)))
 		b.say(flagged)
 		b.expect("You " + flagged)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/bot"
-	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/models/moderation"
 	"github.com/planbot-go/planbot/models/moderation/service"
 )
@@ -43,7 +42,7 @@ func (f *feature) wire(_ context.Context, p *app.Program, cfg *bot.Config) error
 		return app.Usage(err)
 	}
 	if m != nil {
-		cfg.Moderation = turn.Moderation{Moderator: m, FailOpen: f.Fail == "open"}
+		cfg.Moderation.Moderator, cfg.Moderation.FailOpen = m, f.Fail == "open"
 	}
 	return nil
 }

@@ -127,7 +127,6 @@ type Config struct {
 	MaxSteps, MaxSameCalls, HistoryTurns            int
 	MaxTurns, MaxWaiting, MaxWaitingPerConversation int
 	Budget                                          actions.Budget
-	Moderation                                      Moderation
 	Attachments                                     files.Attachments
 	Stream, ThreadsTogether                         bool
 	Feedback                                        string // the form that people rate replies with; "": none

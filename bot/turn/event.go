@@ -131,7 +131,6 @@ const (
 	CountDuplicates = "duplicates" // delivery or click
 	CountFeedback   = "feedback"   // like or dislike
 	CountRefused    = "refused"    // requests, by HTTP status or access list, and turns over a quota
-	CountModeration = "moderation" // passed, flagged, failed or let_through
 	CountLeasesLost = "leases_lost"
 )
 

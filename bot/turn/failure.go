@@ -11,7 +11,6 @@ import (
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/models"
-	"github.com/planbot-go/planbot/models/moderation"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/inbox"
@@ -82,8 +81,6 @@ func explain(t *Turn, failure error) texts.Text {
 	var limit *LimitError
 	unread := t.docs.fault != nil
 	switch {
-	case errors.Is(failure, moderation.ErrUnjudged):
-		return "Sorry, I can't check messages right now, so I stopped. Please try again in a minute."
 	case errors.Is(failure, actions.ErrFileGone):
 		return "Sorry, I can't open that file any more. Please send it again."
 	case errors.Is(failure, actions.ErrFileTooLarge):

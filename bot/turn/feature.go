@@ -75,6 +75,12 @@ type Feature struct {
 	// Noted sees what the next save is going to keep. What it puts into a slot is saved in the same
 	// step: both, or neither.
 	Noted func(t *Turn, n *Note)
+	// Judge sees texts and pictures before they are used: what a person says and actions read, before a model or the history
+	// gets it; a plan, before its first command runs; what variables fill in, before it is said or an action gets it; and,
+	// where people read answers while they are written, each sentence. It returns a [*Flagged] for what must not be used. After
+	// any other error the turn fails. What all features have passed is not asked about again. It is also called beside the
+	// turn, so it leaves slots alone, and notes nothing about drafts.
+	Judge func(ctx context.Context, t *Turn, j Judging) error
 	// Say sees each text of a plan and returns what to say. A blank text is not said.
 	Say func(ctx context.Context, t *Turn, text string) (string, error)
 	// Send sees each message of [Turn.Say] before it is saved to be sent. It may add what only the bot
@@ -130,11 +136,12 @@ const (
 	StepSend    = "send"
 	StepQuiet   = "quiet"         // nothing but messages is to show from now on that the bot is at work; it has no end
 	StepCall    = "execute_tool " // with the action's name
+	StepJudge   = "moderate"
 )
 
 // Note is something about a turn that its next save keeps.
 type Note struct {
-	What    string // "call", "approval", "moderation", or a word of a feature's own
+	What    string // "call", "approval", or a word of a feature's own
 	Outcome string
 	Action  string
 	ID      string

@@ -320,8 +320,8 @@ func newStream(t *Turn) *stream.Stream {
 	}
 	if !unjudged(t.exec) { // then nobody reads what was not judged
 		judging := t.exec
-		cfg.Judge = func(ctx context.Context, all []moderation.Piece) (moderation.Verdict, error) {
-			return askModerator(ctx, judging, all)
+		cfg.Judge = func(ctx context.Context, text string) error {
+			return judge(ctx, judging, Judging{Pieces: pieces(moderation.PlannedSay, []string{text}), Draft: true})
 		}
 	}
 	s := stream.New(cfg)

@@ -70,7 +70,7 @@ type attempt struct {
 	saveFault error                // a failed save; state changes may not be saved after it
 	uncertain []string             // actions that may or may not have run
 	stopped   string               // what the person reads because a feature ended it
-	withheld  string               // a note for the history: moderation flagged the answer
+	withheld  string               // a note for the history: the answer was flagged
 	amended   bool                 // the author edited or deleted the message while the turn waited
 	deleted   bool                 // they deleted it, so the history must not have it
 	follows   string               // the record of the edit or the deletion that it has followed in its queue
@@ -922,7 +922,7 @@ func (t *Turn) Plan(ctx context.Context) error {
 
 // Call calls an action outside of any plan, such as one of [actions.Registry.Clicks]. Neither policy nor
 // hooks are asked, and nobody is told. If it fails, what it changed in state is taken back. The error
-// is an [*actions.EntityError] if the entities are wrong. If moderation flags them, the action does not
+// is an [*actions.EntityError] if the entities are wrong. If a feature flags them, the action does not
 // run and the result is a failure that says so.
 func (t *Turn) Call(ctx context.Context, a *actions.Action, entities map[string]any) (actions.Result, error) {
 	entities, err := a.Check(entities)
@@ -1444,7 +1444,7 @@ func (t *Turn) Removed(ctx context.Context) error {
 }
 
 // Amend makes the history follow what the author of a message did with it: one that was deleted leaves the
-// history, and so do a summary of it and the texts of its files; an edited one stands in its new words. Moderation judges these
+// history, and so do a summary of it and the texts of its files; an edited one stands in its new words, which are judged
 // first. A message of somebody else, or one that the history does not have, changes nothing.
 func (t *Turn) Amend(ctx context.Context) error {
 	if t.ReadOnly() {

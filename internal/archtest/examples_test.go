@@ -81,6 +81,7 @@ var withoutExample = map[string]string{
 	"bot/audit.VerifyFiles":          "the command audit verify calls it",
 	"bot/heads.New":                  insideOfBot,
 	"bot/quota.New":                  insideOfBot,
+	"bot/moderation.New":             insideOfBot,
 	"bot/background.New":             insideOfBot,
 	"bot/stop.New":                   insideOfBot,
 	"bot/summary.New":                insideOfBot,

@@ -25,7 +25,6 @@ import (
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/markdown"
 	"github.com/planbot-go/planbot/internal/spelling"
-	"github.com/planbot-go/planbot/models/moderation"
 )
 
 // MaxUnits is how many UTF-16 code units of text one message has at most: well below the limits of
@@ -117,8 +116,8 @@ type Config struct {
 	Longer  string   // says that the answer comes later, in a message of its own
 	Reply   func(text string) *activity.Activity
 	Hush    func() // ends the typing indicator, since the message shows instead
-	// Judge asks the moderator, who has to pass a text before anybody reads it. nil: there is none.
-	Judge func(ctx context.Context, all []moderation.Piece) (moderation.Verdict, error)
+	// Judge judges a text before anybody reads it. Its error says why nobody may. nil: nobody judges.
+	Judge func(ctx context.Context, text string) error
 	Cause func(error) string // what the log may have of an error
 }
 
@@ -163,16 +162,15 @@ type Stream struct {
 	halted bool      // the person pressed Stop
 	cancel context.CancelFunc
 
-	// What the moderator has to pass.
+	// What has to be judged.
 	judging  sync.WaitGroup
-	waits    string             // the draft of which not all is judged
-	passed   int                // how many bytes of it are
-	news     string             // the newest progress that is not judged
-	asking   bool               // the moderator is being asked
-	unfit    bool               // something was flagged or not judged, so no more of the answer is shown early
-	flagged  moderation.Verdict // about a part of the answer
-	asked    context.Context    //nolint:containedctx // that of the goroutine
-	draftNum int                // counts the answers that began
+	waits    string          // the draft of which not all is judged
+	passed   int             // how many bytes of it are
+	news     string          // the newest progress that is not judged
+	asking   bool            // a text is being judged
+	unfit    error           // why no more of the answer is shown early
+	asked    context.Context //nolint:containedctx // that of the goroutine
+	draftNum int             // counts the answers that began
 }
 
 // Streams reports whether the channel shows messages that grow there.
@@ -295,13 +293,13 @@ func (s *Stream) grow(text string) {
 // overlap is how much of what was judged is judged again with what follows it.
 const overlap = 200 // bytes
 
-// judgeDraft is draft where there is a moderator. It holds a text back until whole sentences of it have
+// judgeDraft is draft where somebody judges. It holds a text back until whole sentences of it have
 // passed, each with the end of what is before it.
 func (s *Stream) judgeDraft(text string) {
 	if text == "" {
 		s.EndDraft()
 		s.mu.Lock()
-		s.unfit, s.flagged = false, moderation.Verdict{}
+		s.unfit = nil
 		s.mu.Unlock()
 		s.draft("")
 		return
@@ -323,22 +321,22 @@ func (s *Stream) EndDraft() {
 	s.waits, s.passed = "", 0
 }
 
-// Flagged is the moderator's verdict about a part of the answer, if it was flagged.
-func (s *Stream) Flagged() (v moderation.Verdict) {
+// Unfit is the error of Judge about a part of the answer.
+func (s *Stream) Unfit() error {
 	if s == nil {
-		return v
+		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.flagged
+	return s.unfit
 }
 
-// judgeNext asks about what is next, unless the moderator is being asked.
+// judgeNext asks about what is next, unless a text is being judged.
 func (s *Stream) judgeNext() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ctx, end := s.asked, 0
-	if !s.unfit {
+	if s.unfit == nil {
 		end = s.passed + sentenceEnd(s.waits[min(s.passed, len(s.waits)):])
 	}
 	switch {
@@ -349,11 +347,11 @@ func (s *Stream) judgeNext() {
 			from--
 		}
 		window, answer := s.waits[from:end], s.draftNum
-		s.ask(ctx, window, func(v moderation.Verdict, err error) {
+		s.ask(ctx, window, func(err error) {
 			switch {
 			case answer != s.draftNum: // it is about another answer
-			case err != nil || v.Flagged():
-				s.unfit, s.flagged = true, v
+			case err != nil:
+				s.unfit = err
 			case end > len(s.waits): // marks of sources that came meanwhile made it shorter
 			default:
 				s.passed = end
@@ -363,22 +361,22 @@ func (s *Stream) judgeNext() {
 	case s.news != "":
 		text := s.news
 		s.news = ""
-		s.ask(ctx, text, func(v moderation.Verdict, err error) {
-			if err == nil && !v.Flagged() && s.inCall {
+		s.ask(ctx, text, func(err error) {
+			if err == nil && s.inCall {
 				s.doing = text
 			}
 		})
 	}
 }
 
-// ask asks the moderator beside the turn. then is called with mu locked.
-func (s *Stream) ask(ctx context.Context, text string, then func(moderation.Verdict, error)) {
+// ask has a text judged beside the turn. then is called with mu locked.
+func (s *Stream) ask(ctx context.Context, text string, then func(error)) {
 	s.asking = true
 	s.judging.Go(func() {
-		v, err := s.cfg.Judge(ctx, []moderation.Piece{{Kind: moderation.PlannedSay, Text: text}})
+		err := s.cfg.Judge(ctx, text)
 		s.mu.Lock()
 		s.asking = false
-		then(v, err)
+		then(err)
 		s.mu.Unlock()
 		s.rouse()
 		s.judgeNext()
@@ -437,7 +435,7 @@ func (s *Stream) Planning(ctx context.Context) (context.Context, context.CancelF
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.unfit, s.flagged = false, moderation.Verdict{}
+	s.unfit = nil
 	if s.cancel = cancel; s.halted {
 		cancel()
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/connector"
-	"github.com/planbot-go/planbot/models/moderation"
 )
 
 // TestAnswers: the words of an answer say what it means, in any case of letters.
@@ -73,9 +72,9 @@ func TestSettleWithoutAConnection(t *testing.T) {
 func TestADraftThatBecomesShorter(t *testing.T) {
 	t.Parallel()
 	judged := make(chan struct{})
-	s := New(Config{About: &activity.Activity{}, Lease: lease{}, Speaks: true, Judge: func(context.Context, []moderation.Piece) (v moderation.Verdict, err error) {
+	s := New(Config{About: &activity.Activity{}, Lease: lease{}, Speaks: true, Judge: func(context.Context, string) error {
 		<-judged
-		return v, nil
+		return nil
 	}})
 	s.asked = t.Context()
 	s.Draft("A; 42")

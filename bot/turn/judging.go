@@ -9,33 +9,42 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
-	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/models/moderation"
 	"github.com/planbot-go/planbot/planner/plan"
 )
 
-// Moderation says who judges what people say and what the bot is about to say and do. A message is
-// judged before the planner or the history gets it, a plan as a whole before its first command runs,
-// and a text with variables when they are filled in. What is flagged ends the turn with one sentence
-// and is kept nowhere. Where people see answers while they are written, each sentence is held back until it
-// has passed. The zero value: nobody judges.
-type Moderation struct {
-	Moderator moderation.Moderator // nil: nobody judges
-	// FailOpen lets through what could not be judged. false: the turn fails with an error that wraps
-	// [moderation.ErrUnjudged].
-	FailOpen bool
+// Judging is what a feature's Judge is asked about. What it flags is kept nowhere, and ends the turn.
+type Judging struct {
+	Pieces []moderation.Piece
+	// Draft says that a person reads it while the model writes the rest. It is judged once more with all of the plan, so
+	// count and note it then.
+	Draft bool
+	// Drafted is what was said of a part of it, as a draft: it cannot pass. nil: nothing.
+	Drafted *Flagged
+	// Parts says that what is flagged is left out, and the turn goes on with the other pieces.
+	Parts bool
+	// Of is what a log line or a [Note] has the hash of.
+	Of any
+
+	may []bool // of Parts: which pieces pass
 }
 
+// Flagged is the error of a feature's Judge about what must not be used.
+type Flagged struct {
+	moderation.Verdict
+	Say string // to the person
+}
+
+// Error is documented at [error].
+func (f *Flagged) Error() string { return "flagged as " + strings.Join(f.Categories, ", ") }
+
 const (
-	// judgeWithin limits one verdict, if the moderator has no limit of its own.
-	judgeWithin = 10 * time.Second
 	// withheldText replaces a flagged message wherever the turn keeps it.
 	withheldText = "[This message was withheld by moderation.]"
 	// withheldAnswer is what the history has in place of a flagged answer.
@@ -44,18 +53,13 @@ const (
 	withheldTyped = "[What the person filled in was withheld by moderation.]"
 )
 
-// The sentences about what was flagged, unless the bot has a FilteredText.
-const (
-	flaggedSaid     texts.Text = "Sorry, I can't help with that message. Please try other words."
-	flaggedAnswer   texts.Text = "Sorry, my answer did not pass a content check, so I held it back. Please try other words."
-	flaggedDocument texts.Text = "Sorry, something that I read for this did not pass a content check, so I stopped."
-)
-
 // What has passed is noted in the run, so that nothing is judged twice, and a process that takes the turn over
 // runs no plan without a verdict.
 
 // unjudged reports whether nobody judges.
-func unjudged(x *execution) bool { return x.engine.cfg.Moderation.Moderator == nil }
+func unjudged(x *execution) bool {
+	return !x.engine.has(func(f *Feature) bool { return f.Judge != nil })
+}
 
 // judgeInput judges what the planner is about to see: the person's text, what it quotes, links to and brings, and what actions have read.
 func judgeInput(ctx context.Context, x *execution) error {
@@ -91,26 +95,9 @@ func screenTexts(ctx context.Context, x *execution, list []string, write func(ma
 	if unjudged(x) || len(list) == 0 {
 		return write(may), nil
 	}
-	all := pieces(moderation.Document, list)
-	verdict, err := askModerator(ctx, x, all)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return "", ctx.Err()
-	case err != nil && !x.engine.cfg.Moderation.FailOpen:
-		x.Count(CountModeration, "failed")
+	err := judge(ctx, x, Judging{Pieces: pieces(moderation.Document, list), Parts: true, Of: list, may: may})
+	if err != nil {
 		return "", err
-	case err != nil:
-		x.Count(CountModeration, "let_through")
-		zerolog.Ctx(ctx).Error().Str("error", Cause(err)).Msg("a text could not be judged and is let through")
-	case verdict.Flagged():
-		x.Count(CountModeration, "flagged")
-		for i := range may {
-			may[i] = !verdict.Has(i)
-		}
-		zerolog.Ctx(ctx).Warn().Strs("kinds", []string{string(moderation.Document)}).Strs("categories", verdict.Categories).Str("hash", Hash(list)).
-			Msg("left out by moderation")
-	default:
-		x.Count(CountModeration, "passed")
 	}
 	text := write(may)
 	x.screened.Store(Hash(moderation.Document, text)[:32], true)
@@ -281,75 +268,65 @@ func judgePieces(ctx context.Context, x *execution, all []moderation.Piece) erro
 	if len(all) == 0 {
 		return nil
 	}
-	verdict := x.stream.Flagged()
-	err := error(nil)
-	if kind := all[0].Kind; !verdict.Flagged() || kind != moderation.PlannedSay && kind != moderation.PlannedEntity {
-		verdict, err = askModerator(ctx, x, all)
+	j, kind := Judging{Pieces: all, Of: asked}, all[0].Kind
+	if kind == moderation.PlannedSay || kind == moderation.PlannedEntity {
+		j.Drafted, _ = errors.AsType[*Flagged](x.stream.Unfit())
 	}
-	switch open := x.engine.cfg.Moderation.FailOpen; {
-	case err != nil && ctx.Err() != nil:
-		return ctx.Err()
-	case err != nil && !open:
-		x.Count(CountModeration, "failed")
-		return err
-	case err != nil:
-		x.Count(CountModeration, "let_through")
-		zerolog.Ctx(ctx).Error().Str("error", Cause(err)).Msg("a text could not be judged and is let through")
-	case verdict.Flagged():
-		x.Count(CountModeration, "flagged")
-		return withholdFlagged(ctx, x, all, verdict, asked)
-	default:
-		x.Count(CountModeration, "passed")
+	err := judge(ctx, x, j)
+	if flagged, ok := errors.AsType[*Flagged](err); ok {
+		return withhold(x, kind, flagged.Say)
 	}
-	if x.rec.Run != nil {
+	if err == nil && x.rec.Run != nil {
 		x.rec.Run.Judged = append(slices.Clip(known), asked...)
+	}
+	return err
+}
+
+// judge asks all features that judge: each has to pass the pieces. Its error is a [*Flagged], wraps
+// [moderation.ErrUnjudged], or is that of ctx. A stream calls it on a goroutine of its own.
+func judge(ctx context.Context, x *execution, j Judging) (err error) {
+	ctx, end := x.step(ctx, StepJudge)
+	defer func() {
+		if is[*Flagged](err) { // that is a verdict
+			end(nil)
+			return
+		}
+		end(err)
+	}()
+	for _, f := range x.engine.cfg.Features {
+		if f.Judge == nil {
+			continue
+		}
+		err := safely(x.Turn, func() error { return f.Judge(ctx, x.Turn, j) })
+		flagged, ok := errors.AsType[*Flagged](err)
+		switch {
+		case err == nil:
+		case ok && j.Parts:
+			for i := range j.may {
+				j.may[i] = j.may[i] && flagged.Pieces != nil && !slices.Contains(flagged.Pieces, i)
+			}
+		case ok:
+			return flagged
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !errors.Is(err, moderation.ErrUnjudged):
+			return fmt.Errorf("%w: feature %s: %w", moderation.ErrUnjudged, f.Name, err)
+		default:
+			return err
+		}
+	}
+	if j.Drafted != nil { // somebody flagged a part of it
+		return j.Drafted
 	}
 	return nil
 }
 
-// askModerator asks the moderator. Its error wraps [moderation.ErrUnjudged].
-func askModerator(ctx context.Context, x *execution, all []moderation.Piece) (verdict moderation.Verdict, err error) {
-	ctx, end := x.step(ctx, "moderate")
-	defer func() { end(err) }()
-	defer func() {
-		if p := recover(); p != nil { // the moderator is third-party code, and a stream calls it on a goroutine of its own
-			verdict, err = moderation.Verdict{}, fmt.Errorf("%w: the moderator panicked: %v", moderation.ErrUnjudged, p)
-		}
-	}()
-	ctx, cancel := context.WithTimeout(ctx, judgeWithin)
-	defer cancel()
-	verdict, err = x.engine.cfg.Moderation.Moderator.Judge(ctx, all)
-	if err != nil && !errors.Is(err, moderation.ErrUnjudged) {
-		err = fmt.Errorf("%w: %w", moderation.ErrUnjudged, err)
-	}
-	return verdict, err
-}
-
-// withholdFlagged tells the operator, takes the flagged texts out of what the turn keeps, and returns the
-// error that ends the turn.
-func withholdFlagged(ctx context.Context, x *execution, all []moderation.Piece, verdict moderation.Verdict, asked []string) error {
-	var kinds []string
-	for _, p := range all {
-		kinds = append(kinds, string(p.Kind))
-	}
-	kind := all[0].Kind
-	kinds = slices.Compact(kinds)
-	zerolog.Ctx(ctx).Warn().Strs("kinds", kinds).Strs("categories", verdict.Categories).Str("hash", Hash(asked)).Msg("flagged by moderation")
-	NoteFor(x.Turn, &x.rec, Note{
-		What: "moderation", Outcome: "flagged", Action: strings.Join(verdict.Categories, ","), Of: asked, ID: strings.Join(kinds, ","),
-	})
-	say := flaggedSaid
-	switch kind {
-	case moderation.Said, moderation.Image:
-		kind = moderation.Said
-		x.Text, x.rec.Text, x.Attached = withheldText, withheldText, nil
-	case moderation.Document:
-		say = flaggedDocument
-	default:
-		say = flaggedAnswer
-	}
+// withhold takes what was flagged out of what the turn keeps, and returns the error that ends the turn.
+func withhold(x *execution, kind moderation.Kind, say string) error {
 	done := BeforeThat(x.Turn)
-	if kind != moderation.Said {
+	if kind == moderation.Said || kind == moderation.Image {
+		x.Text, x.rec.Text, x.Attached = withheldText, withheldText, nil
+	} else {
 		x.withheld = withheldAnswer
 		for _, round := range x.Rounds {
 			for i := range round.Outcomes {
@@ -362,7 +339,7 @@ func withholdFlagged(ctx context.Context, x *execution, all []moderation.Piece, 
 	if x.rec.Run != nil {
 		remember(x.Turn)
 	}
-	return &stopError{cmp.Or(x.engine.cfg.FilteredText, x.Translate(say)) + done}
+	return &stopError{say + done}
 }
 
 // judgeEdited judges the words of an edited message and returns what may be kept of them. Nobody waits for a reply
