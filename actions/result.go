@@ -381,8 +381,5 @@ func (f *Field) check() error {
 
 // Most is how many characters a text may have.
 func (f *Field) Most() int {
-	if f.MaxLength == 0 {
-		return maxAnswer
-	}
-	return f.MaxLength
+	return cmp.Or(f.MaxLength, maxAnswer)
 }

@@ -795,7 +795,7 @@ func (a *Activity) markup() (m markup) {
 	withinTag := false
 	for _, at := range a.Attachments {
 		var content string
-		if !at.isHTML() || !read(at.Content, &content) {
+		if !strings.HasPrefix(at.ContentType, htmlContent) || at.ContentURL != "" || !read(at.Content, &content) {
 			continue
 		}
 		if all.Len() > 0 && !withinTag {
@@ -937,10 +937,6 @@ func (a *Activity) Shared() (all []Shared) {
 		all = append(all, s)
 	}
 	return all
-}
-
-func (a Attachment) isHTML() bool {
-	return strings.HasPrefix(a.ContentType, htmlContent) && a.ContentURL == ""
 }
 
 // sharedKind says what people call an attachment that is no file, picture, text or message. "": it is one.

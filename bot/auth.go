@@ -38,7 +38,7 @@ func (d guarded) Authenticate(r *http.Request) (Caller, error) {
 		return nil, refuse(http.StatusForbidden, "request from another machine to a bot without an Authenticator")
 	case local && fromWebPage(r):
 		return nil, refuse(http.StatusForbidden, "request of a web page")
-	case local && passedOn(r):
+	case local && overLoopback(r) && loopback.Proxied(r.Header): // a tunnel may have set the Host header
 		return nil, refuse(http.StatusForbidden, "request that a proxy or tunnel passed on to a bot without an app id")
 	case !local && r.Header.Get("Content-Type") == "":
 		return nil, refuse(http.StatusUnsupportedMediaType, "no content type")
@@ -54,12 +54,6 @@ func fromWebPage(r *http.Request) bool {
 		return true
 	}
 	return overLoopback(r) && !loopbackName(r.Host)
-}
-
-// passedOn reports whether a request over loopback came from elsewhere, which a proxy says in its
-// headers. The Host header does not tell: a tunnel may have set it to this machine.
-func passedOn(r *http.Request) bool {
-	return overLoopback(r) && loopback.Proxied(r.Header)
 }
 
 func overLoopback(r *http.Request) bool {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/planbot-go/planbot/internal/lazy"
 	"github.com/planbot-go/planbot/internal/loopback"
+	"github.com/planbot-go/planbot/internal/spelling"
 )
 
 const (
@@ -99,7 +100,7 @@ func NewAzureSearch(cfg AzureSearchConfig) (*AzureSearch, error) {
 // that the caller may not read. Errors have the status of the answer, never its text.
 func (a *AzureSearch) Search(ctx context.Context, q Query) ([]Passage, error) {
 	rights := slices.DeleteFunc(q.Caller.rights(a.cfg.Tenant), func(right string) bool { return !azureRight().MatchString(right) })
-	text := strings.TrimSpace(clip(q.Text, maxQuery))
+	text := strings.TrimSpace(spelling.Limit(q.Text, maxQuery))
 	if len(rights) == 0 || text == "" {
 		return nil, nil
 	}
@@ -131,8 +132,8 @@ func (a *AzureSearch) Search(ctx context.Context, q Query) ([]Passage, error) {
 			continue
 		}
 		p := Passage{
-			ID: valueIn[string](d[a.cfg.ID]), Title: clip(oneLine(valueIn[string](d[a.cfg.Title])), maxHeading),
-			URL: secureURL(valueIn[string](d[a.cfg.URL])), Text: clip(valueIn[string](d[a.cfg.Content]), maxAzureText),
+			ID: valueIn[string](d[a.cfg.ID]), Title: spelling.Limit(oneLine(valueIn[string](d[a.cfg.Title])), maxHeading),
+			URL: secureURL(valueIn[string](d[a.cfg.URL])), Text: spelling.Limit(valueIn[string](d[a.cfg.Content]), maxAzureText),
 			Score: cmp.Or(valueIn[float64](d["@search.rerankerScore"]), valueIn[float64](d["@search.score"])),
 		}
 		p.Document = cmp.Or(p.URL, p.ID)

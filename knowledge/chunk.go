@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/planbot-go/planbot/internal/spelling"
 )
 
 const (
@@ -63,7 +65,7 @@ func (c *chunker) cut(blocks []block) []piece {
 			for len(c.headings) < level {
 				c.headings = append(c.headings, "")
 			}
-			c.headings = append(c.headings[:level-1], clip(oneLine(b.text), maxHeading))
+			c.headings = append(c.headings[:level-1], spelling.Limit(oneLine(b.text), maxHeading))
 		case strings.TrimSpace(b.text) == "":
 		case b.kind == paragraph:
 			if !c.join("\n\n", b.text) {
@@ -241,11 +243,3 @@ func sentencesOf(text string) (sentences []string) {
 
 // oneLine is text with each run of white space as one space.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
-
-// clip is text with at most that many characters.
-func clip(text string, most int) string {
-	if len(text) <= most || utf8.RuneCountInString(text) <= most {
-		return text
-	}
-	return strings.TrimSpace(string([]rune(text)[:most-1])) + "…"
-}

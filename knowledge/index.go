@@ -27,6 +27,7 @@ import (
 
 	"github.com/planbot-go/planbot/internal/bm25"
 	"github.com/planbot-go/planbot/internal/lazy"
+	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/state"
 )
@@ -196,7 +197,7 @@ func (x *Index) Search(ctx context.Context, q Query) ([]Passage, error) {
 	if err != nil {
 		return nil, err
 	}
-	rights, text := q.Caller.tokens(x.cfg.Tenant), strings.TrimSpace(clip(q.Text, maxQuery))
+	rights, text := q.Caller.tokens(x.cfg.Tenant), strings.TrimSpace(spelling.Limit(q.Text, maxQuery))
 	allowed := g.readable(rights)
 	e := x.cfg.Embedder
 	var vector []float32
@@ -804,7 +805,7 @@ func (a *adding) put(name string, hash [sha256.Size]byte, r *read, unread int) (
 		return nil
 	}
 	d := document{
-		ID: id, Folder: a.folder.Name, Title: clip(r.title, maxHeading), URL: secureURL(r.url), Updated: r.updated,
+		ID: id, Folder: a.folder.Name, Title: spelling.Limit(r.title, maxHeading), URL: secureURL(r.url), Updated: r.updated,
 		Hash: hash, Access: a.access, Own: r.access != nil, OwnURL: r.url != "", Unread: unread,
 	}
 	for _, s := range r.scans {

@@ -25,6 +25,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/internal/lazy"
+	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/prompts"
 )
 
@@ -214,7 +215,7 @@ func (b *Base) Search(ctx context.Context, turn *actions.Turn, q Question) (Foun
 	var mu sync.Mutex
 	for i, s := range sources {
 		all.Go(func() {
-			list, err := ask(ctx, s, Query{Text: clip(strings.TrimSpace(q.Text), maxQuery), Caller: caller})
+			list, err := ask(ctx, s, Query{Text: spelling.Limit(strings.TrimSpace(q.Text), maxQuery), Caller: caller})
 			mu.Lock()
 			defer mu.Unlock()
 			lists[i] = list
@@ -432,7 +433,7 @@ func titleOf(p Passage) string {
 	if heading := oneLine(clean(p.Path)); heading != "" && heading != title {
 		title = strings.TrimPrefix(title+pathMark, pathMark) + strings.TrimPrefix(heading, title+pathMark)
 	}
-	return clip(title, maxTitle)
+	return spelling.Limit(title, maxTitle)
 }
 
 // envelope is what a model reads of what was found.
@@ -444,7 +445,7 @@ func envelope(turn *actions.Turn, found Found) string {
 		b.WriteString(introduction(end))
 		for _, p := range found.Passages {
 			text := clean(p.Text)
-			mark := turn.Cite(activity.Citation{ID: p.ID, Title: clip(titleOf(p), 80), Abstract: clip(oneLine(text), maxAbstract), URL: secureURL(p.URL)})
+			mark := turn.Cite(activity.Citation{ID: p.ID, Title: spelling.Limit(titleOf(p), 80), Abstract: spelling.Limit(oneLine(text), maxAbstract), URL: secureURL(p.URL)})
 			b.WriteString("\n" + mark + " " + headOf(p) + "\n" + text + "\n")
 		}
 		b.WriteString("\n" + endOfPassages + end)

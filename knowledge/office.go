@@ -117,12 +117,7 @@ func readDOCX(entries map[string]*zip.File) (*read, error) {
 	if d.lists, err = listsIn(entries["word/numbering.xml"], entries["word/styles.xml"]); err != nil {
 		return nil, err
 	}
-	in, err := entries["word/document.xml"].Open()
-	if err != nil {
-		return nil, unreadable
-	}
-	defer func() { _ = in.Close() }()
-	if err := d.document(xml.NewDecoder(&shortRuns{in: in})); err != nil {
+	if err := withXML(entries["word/document.xml"], d.document); err != nil {
 		return nil, err
 	}
 	for _, part := range []string{"footnotes", "endnotes"} {
@@ -137,8 +132,8 @@ func readDOCX(entries map[string]*zip.File) (*read, error) {
 	return r, nil
 }
 
-// inXML calls each for the elements of an entry, if there is one.
-func inXML(entry *zip.File, each func(name xml.Name, dec *xml.Decoder, start xml.StartElement) error) error {
+// withXML calls read for the XML of an entry, if there is one.
+func withXML(entry *zip.File, read func(dec *xml.Decoder) error) error {
 	if entry == nil {
 		return nil
 	}
@@ -147,20 +142,27 @@ func inXML(entry *zip.File, each func(name xml.Name, dec *xml.Decoder, start xml
 		return unreadable
 	}
 	defer func() { _ = in.Close() }()
-	for dec := xml.NewDecoder(&shortRuns{in: in}); ; {
-		token, err := dec.Token()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return unreadable
-		}
-		if start, ok := token.(xml.StartElement); ok {
-			if err := each(start.Name, dec, start); err != nil {
+	return read(xml.NewDecoder(&shortRuns{in: in}))
+}
+
+// inXML calls each for the elements of an entry, if there is one.
+func inXML(entry *zip.File, each func(name xml.Name, dec *xml.Decoder, start xml.StartElement) error) error {
+	return withXML(entry, func(dec *xml.Decoder) error {
+		for {
+			token, err := dec.Token()
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err != nil {
 				return unreadable
 			}
+			if start, ok := token.(xml.StartElement); ok {
+				if err := each(start.Name, dec, start); err != nil {
+					return unreadable
+				}
+			}
 		}
-	}
+	})
 }
 
 // shortRuns reads XML and fails when there is no tag for a long time, because the decoder keeps text whole.
@@ -277,16 +279,8 @@ func (d *docxReader) document(dec *xml.Decoder) error {
 
 // notes reads the notes below pages or at the end, if there are any, and puts them behind the text.
 func (d *docxReader) notes(entry *zip.File, title string) error {
-	if entry == nil {
-		return nil
-	}
-	in, err := entry.Open()
-	if err != nil {
-		return unreadable
-	}
-	defer func() { _ = in.Close() }()
 	before := len(d.blocks)
-	if err := d.document(xml.NewDecoder(&shortRuns{in: in})); err != nil {
+	if err := withXML(entry, d.document); err != nil {
 		return err
 	}
 	if len(d.blocks) > before {

@@ -597,9 +597,7 @@ type pageText struct {
 
 func (p *pageText) Read(into []byte) (int, error) {
 	now := heap()
-	if p.most == 0 {
-		p.most = now + maxTree
-	}
+	p.most = cmp.Or(p.most, now+maxTree)
 	for ; now > p.most && p.collected < 2; p.collected++ {
 		runtime.GC()
 		now = heap()

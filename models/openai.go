@@ -898,10 +898,9 @@ func (o *openAI) unknownFinish(ctx context.Context, reason string) {
 // isWhole reports whether an answer that ended for an unknown reason is whole: its calls can be read, or its
 // JSON, or its last sentence ends.
 func isWhole(answer *Response) bool {
-	for _, c := range answer.Calls {
-		if strings.TrimSpace(c.Arguments) != "" && !isObject(c.Arguments) {
-			return false
-		}
+	torn := func(c Call) bool { return strings.TrimSpace(c.Arguments) != "" && !isObject(c.Arguments) }
+	if slices.ContainsFunc(answer.Calls, torn) {
+		return false
 	}
 	text := strings.TrimSpace(answer.Text)
 	switch {

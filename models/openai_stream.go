@@ -154,7 +154,7 @@ func (d *doer) readCompletion(ctx context.Context, res *http.Response) error {
 		}
 		before := answer.text.Len()
 		err := answer.add(value)
-		if err != nil && event.waits(err) {
+		if errors.Is(err, io.ErrUnexpectedEOF) && len(event.data) < maxAnswerBytes {
 			continue // the rest of the value comes with the next line
 		}
 		if err != nil && failed == nil {
@@ -278,11 +278,6 @@ func (e *sseEvent) add(line []byte) (data []byte, broken bool) {
 		}
 	}
 	return nil, false
-}
-
-// waits reports whether the data is the beginning of a value, by the error of reading it.
-func (e *sseEvent) waits(err error) bool {
-	return errors.Is(err, io.ErrUnexpectedEOF) && len(e.data) < maxAnswerBytes
 }
 
 // streamed is the part of the answer received so far. A whole answer is one part.

@@ -24,10 +24,8 @@ func toolsOf(offered *actions.Registry, strict bool) ([]models.Tool, error) {
 	const maxDescription = 1024 // bytes; a limit of servers
 	var all []models.Tool
 	for _, a := range offered.All() {
-		tool := models.Tool{Name: a.Name, Description: a.Description, Title: a.Title, Examples: a.Examples}
-		if len(tool.Description) > maxDescription {
-			tool.Description = spelling.Shorten(tool.Description, maxDescription)
-		}
+		described := spelling.Shorten(a.Description, maxDescription)
+		tool := models.Tool{Name: a.Name, Description: described, Title: a.Title, Examples: a.Examples}
 		var err error
 		if tool.Schema, tool.Strict, err = plan.ToolSchema(a, strict); err != nil {
 			return nil, fmt.Errorf("schema of action %s: %w", a.Name, err)

@@ -184,14 +184,10 @@ func (h *History) find(userID, id string) int {
 	return slices.IndexFunc(h.Turns, func(t Turn) bool { return t.From == userID && slices.Contains(t.IDs, id) })
 }
 
-// covers reports whether the summary has words of the message, or may have.
-func (h *History) covers(id string) bool {
-	return h.Summary != "" && (len(h.Summarized) == 0 || slices.Contains(h.Summarized, id))
-}
-
 // Has reports whether a turn has that message of that person, or the summary has or may have words of it.
 func (h *History) Has(userID, id string) bool {
-	return id != "" && (h.find(userID, id) >= 0 || h.covers(id))
+	covered := h.Summary != "" && (len(h.Summarized) == 0 || slices.Contains(h.Summarized, id))
+	return id != "" && (covered || h.find(userID, id) >= 0)
 }
 
 // Edit puts new words in the place of a person's message; with "" it removes the turn of the message, and

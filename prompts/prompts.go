@@ -617,9 +617,7 @@ func (p *parameter) input(only bool) (Input, error) {
 	if given != nil {
 		in.Default = fmt.Sprint(*given)
 	}
-	if p.IsRequired == nil {
-		p.IsRequired = p.Required
-	}
+	p.IsRequired = cmp.Or(p.IsRequired, p.Required)
 	main := only || strings.EqualFold(in.Name, "input")
 	switch {
 	case p.IsRequired != nil:

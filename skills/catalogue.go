@@ -108,7 +108,7 @@ func (c *catalogue) lines(ctx context.Context, budget int) string {
 			if s.remote != nil {
 				line += " (of the server " + s.remote.server() + ")"
 			}
-			if description := cut(inLine(s.Description), most); description != "" {
+			if description := spelling.Limit(inLine(s.Description), most); description != "" {
 				line += ": " + inElement.Replace(description)
 			}
 			lines = append(lines, line)

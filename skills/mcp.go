@@ -1,6 +1,7 @@
 package skills
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -208,9 +209,7 @@ func (r *remote) fill(ctx context.Context, part *Skill) (*Skill, error) {
 	whole.remote = &remote{connection: r.connection, listed: r.listed, file: r.file, runs: r.runs, whole: true}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.read == nil {
-		r.read = &whole
-	}
+	r.read = cmp.Or(r.read, &whole)
 	return r.read, nil
 }
 

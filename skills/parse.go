@@ -14,6 +14,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/internal/yamltext"
 	"golang.org/x/text/unicode/norm"
 )
@@ -64,7 +65,7 @@ func sound(list []Fault) bool {
 }
 
 // quoted quotes foreign text, cut to a readable length.
-func quoted(text string) string { return strconv.Quote(cut(text, 81)) }
+func quoted(text string) string { return strconv.Quote(spelling.Limit(text, 81)) }
 
 // parsing reads one SKILL.md, or checks one skill from Go. Strict mode follows the specification to
 // the letter. Lenient mode turns minor faults into warnings: names that break a rule, texts that

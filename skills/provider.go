@@ -18,6 +18,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/internal/titles"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
@@ -331,7 +332,7 @@ func listing(turn *actions.Turn, c *catalogue, active *activeSkills) string {
 		if active.has(s.Name) {
 			b.WriteString(" " + turn.Translate("(loaded)"))
 		}
-		b.WriteString(": " + markdown(cut(inLine(s.Description), maxDescription)))
+		b.WriteString(": " + markdown(spelling.Limit(inLine(s.Description), maxDescription)))
 	}
 	return b.String() + "\n\n" + turn.Translate("**/skill NAME** loads one, **/skill NAME text** uses it for that text, and **/skill off** unloads them all.")
 }

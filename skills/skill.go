@@ -241,19 +241,8 @@ func isBlank(r rune) bool {
 	return unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) || r == 0x13441 || r == 0x13442
 }
 
-// cut shortens a text to a number of characters.
-func cut(text string, most int) string {
-	switch {
-	case utf8.RuneCountInString(text) <= most:
-		return text
-	case most == 0:
-		return ""
-	}
-	return strings.TrimRight(string([]rune(text)[:most-1]), " ") + "…"
-}
-
 // clip shortens a foreign name for display.
-func clip(name string) string { return cut(inLine(name), 81) }
+func clip(name string) string { return spelling.Limit(inLine(name), 81) }
 
 // frameTag matches what a text could use to fake the end of a skill's content.
 var frameTag = regexp.MustCompile(`(?i)<(\s*/?\s*skill_content)`)

@@ -55,12 +55,9 @@ func TakesNull(schema any) bool {
 			return slices.ContainsFunc(value, null)
 		}
 	}
-	for _, keyword := range []string{"anyOf", "oneOf"} {
-		if options, _ := object[keyword].([]any); slices.ContainsFunc(options, TakesNull) {
-			return true
-		}
-	}
-	return false
+	anyOf, _ := object["anyOf"].([]any)
+	oneOf, _ := object["oneOf"].([]any)
+	return slices.ContainsFunc(slices.Concat(anyOf, oneOf), TakesNull)
 }
 
 // ForbidNull takes null out of a schema that says that it takes null among others. It changes the schema in

@@ -65,10 +65,8 @@ func dotted(path string) bool {
 var escaped = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
 
 func (in *input) segment(value any) (string, error) {
-	for _, text := range texts(value) {
-		if dotted(text) {
-			return "", refuse("%s has a part . or .., which is not sent.", in.entity)
-		}
+	if slices.ContainsFunc(texts(value), dotted) {
+		return "", refuse("%s has a part . or .., which is not sent.", in.entity)
 	}
 	escape := url.PathEscape
 	if in.reserved {

@@ -203,9 +203,7 @@ var errNotAsked = errors.New("a preview asks no model") // ends a preview where 
 type unasked struct{ request *models.Request }
 
 func (m *unasked) Complete(_ context.Context, r *models.Request) (*models.Response, error) {
-	if m.request == nil {
-		m.request = r
-	}
+	m.request = cmp.Or(m.request, r)
 	return nil, errNotAsked
 }
 
@@ -219,9 +217,7 @@ func previewPrompt(ctx context.Context, s settings.Settings, turn *actions.Turn,
 	maker, err := s.NewPlanner(ctx, s.Actions(), settings.Watch{
 		Model: func(models.Model) models.Model { return model },
 		Planner: func(e planner.Event) {
-			if asked == nil {
-				asked = e.Asked
-			}
+			asked = cmp.Or(asked, e.Asked)
 		},
 	})
 	if err != nil {

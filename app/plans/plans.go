@@ -509,9 +509,7 @@ func (r *planRun) forward(in *os.File) {
 func (r *planRun) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.failed == nil {
-		r.failed = err
-	}
+	r.failed = cmp.Or(r.failed, err)
 }
 
 // end lets the console end, as soon as all is answered.

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -364,13 +365,9 @@ func (r *replay) turn(ctx context.Context, t *recorded, said **prompts.History) 
 	had := state.Peek[prompts.History](state.ScopeOf(found[scope]))
 	if *said != nil && had != nil && len(had.Turns) > 0 {
 		found = map[string]map[string]jsontext.Value{}
-		for name, values := range t.Before {
-			found[name] = values
-		}
+		maps.Copy(found, t.Before)
 		own := map[string]jsontext.Value{}
-		for name, raw := range t.Before[scope] {
-			own[name] = raw
-		}
+		maps.Copy(own, t.Before[scope])
 		own[historyName] = jsontext.Value(plainjson.Text(*said))
 		found[scope] = own
 	}

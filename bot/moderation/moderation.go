@@ -60,35 +60,28 @@ func failed(_ context.Context, t *turn.Turn, failure error) string {
 }
 
 func (m *judge) judge(ctx context.Context, t *turn.Turn, j turn.Judging) error {
-	var verdict moderation.Verdict
-	var err error
 	if j.Drafted != nil {
-		verdict = j.Drafted.Verdict
-	} else {
-		verdict, err = m.ask(ctx, j.Pieces)
+		tell(ctx, t, j, j.Drafted.Verdict)
+		return j.Drafted
 	}
-	count := func(how string) {
-		if !j.Draft {
-			t.Count(Counted, how)
-		}
-	}
+	verdict, err := m.ask(ctx, j.Pieces)
 	switch {
 	case err != nil && (j.Draft || ctx.Err() != nil):
 		return err
 	case err != nil && !m.cfg.FailOpen:
-		count("failed")
+		t.Count(Counted, "failed")
 		return err
 	case err != nil:
-		count("let_through")
+		t.Count(Counted, "let_through")
 		zerolog.Ctx(ctx).Error().Str("error", turn.Cause(err)).Msg("a text could not be judged and is let through")
 		return nil
-	case !verdict.Flagged():
-		count("passed")
-		return nil
-	}
-	count("flagged")
-	if !j.Draft {
+	case verdict.Flagged() && !j.Draft:
 		tell(ctx, t, j, verdict)
+	case !j.Draft:
+		t.Count(Counted, "passed")
+	}
+	if !verdict.Flagged() {
+		return nil
 	}
 	say := flaggedAnswer
 	switch j.Pieces[0].Kind {
@@ -113,6 +106,7 @@ func (m *judge) ask(ctx context.Context, all []moderation.Piece) (verdict modera
 
 // tell tells the operator what was flagged, and the audit if that ends the turn.
 func tell(ctx context.Context, t *turn.Turn, j turn.Judging, verdict moderation.Verdict) {
+	t.Count(Counted, "flagged")
 	var kinds []string
 	for _, p := range j.Pieces {
 		kinds = append(kinds, string(p.Kind))

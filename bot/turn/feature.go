@@ -223,9 +223,7 @@ func leave(ctx context.Context, t *Turn) (err error) {
 			err = fmt.Errorf("feature %s: %w", f.Name, failure)
 		}
 	}
-	if err == nil {
-		err = t.rec.fault
-	}
+	err = cmp.Or(err, t.rec.fault)
 	return err
 }
 

@@ -466,9 +466,7 @@ func (r *Record) Read() (*activity.Activity, error) {
 	a, err := activity.Decode(r.newest())
 	if a != nil {
 		a.CallerID = r.Caller.ID
-		if r.Caller.ServiceURL != "" {
-			a.ServiceURL = r.Caller.ServiceURL
-		}
+		a.ServiceURL = cmp.Or(r.Caller.ServiceURL, a.ServiceURL)
 	}
 	if err != nil {
 		err = fmt.Errorf("%w: %w", ErrRecord, err)

@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -355,9 +356,7 @@ func mayStream(t *Turn) bool {
 func endStream(t *Turn, messages []*activity.Activity) ([]*activity.Activity, error) {
 	messages, ended, err := t.stream.End(messages)
 	noteBarred(t)
-	if ended != nil {
-		t.rec.Stream = ended
-	}
+	t.rec.Stream = cmp.Or(ended, t.rec.Stream)
 	return messages, err
 }
 

@@ -67,7 +67,8 @@ func fit(text string, draft bool) string {
 	for i := 0; i < len(lines); i++ {
 		line := lines[i]
 		inCode := b.mark != ""
-		if draft && i == last && !inCode && undecided(line) {
+		// A line that is still being written may become one of a table or a list.
+		if draft && i == last && !inCode && (strings.Contains(line, "|") || numberForm().MatchString(line)) {
 			break
 		}
 		switch b.next(line) {
@@ -102,11 +103,6 @@ func fit(text string, draft bool) string {
 
 // numberForm is a line that may become an item of a numbered list.
 var numberForm = lazy.Regexp(`^[ \t]*\d{1,9}[.)]?[ \t]*$`)
-
-// undecided reports whether a line that is still being written may have to change.
-func undecided(line string) bool {
-	return strings.Contains(line, "|") || numberForm().MatchString(line)
-}
 
 // kind is what a line is.
 type kind int

@@ -9,8 +9,10 @@ package pdftext
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"maps"
 )
 
 // Errors of [Open].
@@ -120,23 +122,15 @@ func (d *Document) collect(node, inherited dict, seen map[ref]bool, depth int) {
 	}
 	own := dict{}
 	for _, key := range []name{"Resources", "MediaBox", "CropBox", "Rotate"} {
-		own[key] = inherited[key]
-		if node[key] != nil {
-			own[key] = node[key]
-		}
+		own[key] = cmp.Or(node[key], inherited[key])
 	}
 	kids, ok := d.resolve(node["Kids"]).(array)
 	if !ok {
 		if node["Type"] == name("Pages") && node["Contents"] == nil {
 			return
 		}
-		page := dict{}
-		for key, value := range node {
-			page[key] = value
-		}
-		for key, value := range own {
-			page[key] = value
-		}
+		page := maps.Clone(node)
+		maps.Copy(page, own)
 		d.pages = append(d.pages, page)
 		return
 	}
@@ -339,9 +333,7 @@ func (d *Document) readXref() {
 		seen[next] = true
 		trailer := d.section(next)
 		for key, value := range trailer {
-			if d.trailer[key] == nil {
-				d.trailer[key] = value
-			}
+			d.trailer[key] = cmp.Or(d.trailer[key], value)
 		}
 		if hybrid, ok := trailer["XRefStm"].(int); ok && !seen[hybrid] {
 			seen[hybrid] = true

@@ -2,6 +2,7 @@ package pdftext
 
 import (
 	"bytes"
+	"cmp"
 	"compress/flate"
 	"io"
 
@@ -75,9 +76,7 @@ func unfilter(d *Document, head dict, raw []byte) []byte {
 
 // listOf is one thing or an array of them.
 func listOf(d *Document, long, short any) array {
-	if long == nil {
-		long = short
-	}
+	long = cmp.Or(long, short)
 	switch o := d.resolve(long).(type) {
 	case nil:
 		return nil

@@ -353,15 +353,11 @@ func (s *Scrubber) document(text string) string {
 		between(gap)
 		out.WriteString(s.literal(raw, secret && strings.TrimSpace(gap) == ":"))
 		from = end
-		secret = isName(text[from:]) && secretName().MatchString(unquoted(raw))
+		isName := strings.HasPrefix(strings.TrimLeft(text[from:], " \t\r\n"), ":") // of the value behind it
+		secret = isName && secretName().MatchString(unquoted(raw))
 	}
 	between(text[from:])
 	return out.String()
-}
-
-// isName reports whether the string in front of that part of a document is the name of a value.
-func isName(behind string) bool {
-	return strings.HasPrefix(strings.TrimLeft(behind, " \t\r\n"), ":")
 }
 
 // stringLen returns the length of the JSON string that a text begins with, quotes included.

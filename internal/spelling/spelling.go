@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // Most is how many names are suggested for one that is unknown.
@@ -103,9 +104,11 @@ func Clip(text string) string {
 	return Shorten(text, limit) + "…"
 }
 
-// Shorten returns the first bytes of a longer text, at most limit, and cuts no
-// character in two.
+// Shorten returns the first bytes of a text, at most limit, and cuts no character in two.
 func Shorten(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
 	for limit > 0 && text[limit]&0xC0 == 0x80 {
 		limit--
 	}
@@ -130,6 +133,17 @@ func OneLine(text string, limit int) string {
 		return string(runes[:limit-1]) + "…"
 	}
 	return line
+}
+
+// Limit is a text with at most that many characters, the last of which is an ellipsis if it was longer.
+func Limit(text string, most int) string {
+	switch {
+	case len(text) <= most || utf8.RuneCountInString(text) <= most:
+		return text
+	case most == 0:
+		return ""
+	}
+	return strings.TrimRightFunc(string([]rune(text)[:most-1]), unicode.IsSpace) + "…"
 }
 
 // Joins reports whether c continues the last grapheme cluster, what people see as one character: it

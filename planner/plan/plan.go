@@ -127,12 +127,7 @@ type Plan struct {
 // Saves reports whether any command saves its result. Only in such a plan is $NAME a variable and
 // $$ a dollar sign; any other plan takes text literally.
 func (p Plan) Saves() bool {
-	for i := range p.Commands {
-		if p.Commands[i].SaveAs != "" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Commands, func(c Command) bool { return c.SaveAs != "" })
 }
 
 // Calls counts the DO commands.

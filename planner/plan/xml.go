@@ -115,9 +115,7 @@ func (a *answer) lastXMLPlan(goal string, reg *actions.Registry) (Plan, error) {
 			a.done.add(p.notes...)
 			return a.finish(read, around), nil
 		}
-		if last == nil {
-			last = err
-		}
+		last = cmp.Or(last, err)
 		if p.fault == nil && len(p.steps) == 0 {
 			break
 		}
@@ -339,12 +337,10 @@ func (r *xmlReader) element(p *xmlPlan, name string) *Fault {
 // hides reports whether a text ends within a comment, character data or an instruction, where a tag
 // is only text.
 func hides(text string) bool {
-	for _, mark := range [][2]string{{"<!--", "-->"}, {"<![CDATA[", "]]>"}, {"<?", "?>"}} {
-		if at := strings.LastIndex(text, mark[0]); at >= 0 && !strings.Contains(text[at:], mark[1]) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([][2]string{{"<!--", "-->"}, {"<![CDATA[", "]]>"}, {"<?", "?>"}}, func(mark [2]string) bool {
+		at := strings.LastIndex(text, mark[0])
+		return at >= 0 && !strings.Contains(text[at:], mark[1])
+	})
 }
 
 // add adds an attribute of a function: an entity, or what to do with the output. Models sometimes

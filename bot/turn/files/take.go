@@ -389,7 +389,7 @@ func (t *taking) listen(ctx context.Context, i int, ending string, content []byt
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	text = shortened(strings.TrimSpace(strings.ToValidUTF8(text, "")), maxHeard)
+	text = spelling.Shorten(strings.TrimSpace(strings.ToValidUTF8(text, "")), maxHeard)
 	if err != nil {
 		zerolog.Ctx(ctx).Error().Str("error", t.f.cfg.Cause(err)).Msg("a voice message was not transcribed")
 	}
@@ -432,7 +432,7 @@ func (t *taking) readFile(ctx context.Context, i int, content []byte) error {
 	}
 	sum := sha256.Sum256(content)
 	t.lines[i] = t.line("file", i)
-	name = shortened(strings.ToValidUTF8(name, "?"), 200)
+	name = spelling.Shorten(strings.ToValidUTF8(name, "?"), 200)
 	kept := keptText{Name: name, SHA256: hex.EncodeToString(sum[:]), Size: len(content), ID: t.keptID(i)}
 	t.read = append(t.read, readText{kept, i, text})
 	return nil
@@ -498,13 +498,6 @@ func baseName(name string) string { return name[strings.LastIndexAny(name, `/\`)
 // shownName is a file's name on one line.
 func shownName(at activity.Attachment) string {
 	return spelling.OneLine(strings.ToValidUTF8(baseName(at.Name), "?"), 80)
-}
-
-func shortened(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return spelling.Shorten(text, most)
 }
 
 // isPicture reports whether an attachment is a picture in the message.
