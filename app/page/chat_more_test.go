@@ -355,7 +355,7 @@ func TestLastMessages(t *testing.T) {
 		w.post("/dev/chat/say", "room", "lunch", "text", fmt.Sprintf("number %d.", i)) // which the bot does not hear
 	}
 	_, first := w.do(http.MethodGet, "/dev/?room=lunch", nil)
-	if strings.Contains(first, "number 29.") || !strings.Contains(first, "number 30.") || !strings.Contains(first, "Show 30 earlier messages") {
+	if strings.Contains(first, "number 39.") || !strings.Contains(first, "number 40.") || !strings.Contains(first, "Show 40 earlier messages") {
 		t.Errorf("the first view is %s", first)
 	}
 	if _, all := w.do(http.MethodGet, "/dev/?room=lunch&messages=all", nil); !strings.Contains(all, "number 0.") {
@@ -367,7 +367,7 @@ func TestLastMessages(t *testing.T) {
 	}
 	w.post("/dev/chat/say", "room", "lunch", "text", "number 60.")
 	_, part := w.do(http.MethodGet, "/dev/parts/messages?room=lunch&have="+strings.Join(have, "+"), nil)
-	if strings.Count(part, "<article") != 30 || strings.Count(part, "number ") != strings.Count(part, "number 60.") {
+	if strings.Count(part, "<article") != 20 || strings.Count(part, "number ") != strings.Count(part, "number 60.") {
 		t.Errorf("what is new is %s", part)
 	}
 }
@@ -384,7 +384,7 @@ func TestLongList(t *testing.T) {
 	}
 	late := regexp.MustCompile(`<noscript><table>.*?</noscript>`)
 	for path, want := range map[string][2]int{
-		"/dev/turns": {30, 0}, "/dev/turns?turns=all": {30, 3}, "/dev/parts/turns?turns=all&have=x": {33, 0},
+		"/dev/turns": {20, 0}, "/dev/turns?turns=all": {20, 13}, "/dev/parts/turns?turns=all&have=x": {33, 0},
 	} {
 		_, body := w.do(http.MethodGet, path, nil)
 		rest := strings.Count(late.FindString(body), "<tr data-key=")

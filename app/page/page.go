@@ -651,7 +651,7 @@ func (p *server) workbenchJSON(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, map[string]any{"version": 1, "room": v.Room.Key, "rooms": rooms, "messages": messages})
 }
 
-const lastMessages, lastTurns = 30, 30 // how many a view has before somebody asks for all
+const lastMessages, lastTurns = 20, 20 // how many a view has before somebody asks for all
 
 // workbenchView has the last messages of a conversation, or all of them if somebody asks for all.
 func (p *server) workbenchView(r *http.Request, most int) workbenchView {
