@@ -303,7 +303,7 @@ func judge(ctx context.Context, x *execution, j Judging) (err error) {
 		case err == nil:
 		case ok && j.Parts:
 			for i := range j.may {
-				j.may[i] = j.may[i] && flagged.Pieces != nil && !slices.Contains(flagged.Pieces, i)
+				j.may[i] = j.may[i] && !flagged.Has(i)
 			}
 		case ok:
 			return flagged

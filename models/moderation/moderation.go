@@ -6,6 +6,7 @@ package moderation
 import (
 	"context"
 	"errors"
+	"slices"
 )
 
 // Moderator judges texts. Concurrent turns call it at the same time.
@@ -48,6 +49,11 @@ type Verdict struct {
 
 // Flagged reports whether something is wrong.
 func (v Verdict) Flagged() bool { return len(v.Categories) > 0 }
+
+// Has reports whether something is wrong with that piece, or may be.
+func (v Verdict) Has(piece int) bool {
+	return v.Flagged() && (v.Pieces == nil || slices.Contains(v.Pieces, piece))
+}
 
 // ErrUnjudged says that there is no verdict: the service did not answer in time, or its answer was
 // not a verdict.
