@@ -329,10 +329,14 @@ func TestFeaturesJudge(t *testing.T) {
 					}
 				}
 				var failures []error
-				b := hooked(t, bot.Feature{Name: "first", Judge: about(tt.first)}, bot.Feature{Name: "second", Judge: about(tt.second), Failed: func(_ context.Context, _ *bot.Turn, failure error) string {
+				failed := func(_ context.Context, _ *bot.Turn, failure error) string {
 					failures = append(failures, failure)
 					return ""
-				}})
+				}
+				b := hooked(t,
+					bot.Feature{Name: "first", Judge: about(tt.first)},
+					bot.Feature{Name: "second", Judge: about(tt.second), Failed: failed},
+				)
 				b.model.Says(plan(say("Hello.")))
 				b.say("hi")
 				switch {

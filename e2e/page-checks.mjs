@@ -174,7 +174,8 @@ export const pageChecks = {
     await link.and(page.locator('[aria-current]')).waitFor();
     const at = await page.locator('.sum').boundingBox();
     await page.locator('.parts summary').filter({ hasText: 'Plan' }).click();
-    if (await page.evaluate(() => document.documentElement.scrollHeight > innerHeight)) return 'the whole page scrolls, and not only the turn';
+    const scrolls = await page.evaluate(() => document.documentElement.scrollHeight > innerHeight);
+    if (scrolls) return 'the whole page scrolls, and not only the turn';
     return at.y >= 0 && at.y < 250 ? '' : `the turn is at ${at.y}`;
   }),
 
@@ -283,7 +284,9 @@ export const pageChecks = {
   }),
 
   'a long list is there whole': (url) => inBrowser({}, async (page) => {
-    for (let i = 0; i < 33; i++) await page.request.post(`${url}/dev/chat/say`, { form: { room: 'mia', text: `add item ${i} to groceries` } });
+    for (let i = 0; i < 33; i++) {
+      await page.request.post(`${url}/dev/chat/say`, { form: { room: 'mia', text: `add item ${i} to groceries` } });
+    }
     await page.goto(`${url}/dev/turns?turns=all`);
     await page.locator('[data-turn]').nth(32).waitFor();
     const rows = await page.locator('[data-turn]').evaluateAll((all) => all.map((one) => one.dataset.turn));

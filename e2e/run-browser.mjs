@@ -24,7 +24,9 @@ await runAll('browser', async (client, dir) => {
     try { inbox.take(JSON.parse(String(payload))); } catch { /* not a frame of the conversation */ }
     ws.send(payload);
   };
-  await page.routeWebSocket(/_ws_conversation/, (ws) => ws.connectToServer().onMessage((payload) => (held ? held.push([ws, payload]) : show(ws, payload))));
+  await page.routeWebSocket(/_ws_conversation/, (ws) => {
+    ws.connectToServer().onMessage((payload) => (held ? held.push([ws, payload]) : show(ws, payload)));
+  });
   const button = (name) => page.getByRole('button', { name, exact: true });
   let place;
   // load shows the page without its log panel, which repeats every message.

@@ -445,7 +445,9 @@ func envelope(turn *actions.Turn, found Found) string {
 		b.WriteString(introduction(end))
 		for _, p := range found.Passages {
 			text := clean(p.Text)
-			mark := turn.Cite(activity.Citation{ID: p.ID, Title: spelling.Limit(titleOf(p), 80), Abstract: spelling.Limit(oneLine(text), maxAbstract), URL: secureURL(p.URL)})
+			mark := turn.Cite(activity.Citation{
+				ID: p.ID, Title: spelling.Limit(titleOf(p), 80), Abstract: spelling.Limit(oneLine(text), maxAbstract), URL: secureURL(p.URL),
+			})
 			b.WriteString("\n" + mark + " " + headOf(p) + "\n" + text + "\n")
 		}
 		b.WriteString("\n" + endOfPassages + end)

@@ -150,7 +150,7 @@ func (c *Connection) unchanged(all []*connections.Skill) []*connections.Skill {
 	}
 	return slices.DeleteFunc(slices.Clone(all), func(s *connections.Skill) bool {
 		if changed(s) {
-			c.reportSkill(s.URI, s.Digest, "a skill of an MCP server has changed since somebody accepted it, and is not offered: see bot actions --pin")
+			c.reportSkill(s.URI, s.Digest, "a skill of an MCP server has changed since it was accepted and is not offered: see bot actions --pin")
 			return true
 		}
 		return false

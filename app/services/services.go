@@ -282,7 +282,9 @@ func pin(s *settings.Settings, services []settings.Service, std *cli.Streams) er
 	if err := after.Write(path); err != nil {
 		return err
 	}
-	fmt.Fprintf(std.Out, "Changes in %s: %d. The bot uses what stands there from its next start on, or its next build if the file is embedded.\n",
-		path, len(changes))
+	fmt.Fprintf(std.Out,
+		"Changes in %s: %d. The bot uses what stands there from its next start on, or its next build if the file is embedded.\n",
+		path, len(changes),
+	)
 	return failed
 }
