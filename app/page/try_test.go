@@ -287,8 +287,11 @@ func (s *attempted) say(room, text string) (id string) {
 func (s *attempted) over(had int) (id string) {
 	s.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if err := s.page.Turns().Settle(s.Context()); err != nil { // what it was told so far is in the log
+			s.Fatal(err)
+		}
 		all := s.page.Turns().Turns()
-		if len(all) > had && all[0].Outcome != "running" {
+		if len(all) > had && !slices.ContainsFunc(all, func(h turnlog.Head) bool { return h.Outcome == turnlog.Running }) {
 			return all[0].ID
 		}
 	}
