@@ -471,7 +471,7 @@ const (
 	digits = `\d[\d -]{2,}`
 )
 
-// accountSecret matches door codes, a password beside an account name, and the answer to a security question.
+// accountSecret matches access codes, a password beside an account name, and the answer to a security question.
 var accountSecret = lazy.Regexp(`(?i)(?:` +
 	`\b(?:log[ -]?in|sign[ -]?in|anmeldung|zugangsdaten|zugang|account|konto|user(?:name)?|benutzer(?:name)?)` + is + `\S+\s*[/|,;:]\s*\S*\d|` +
 	opened + `[^.!?]{0,20}` + code + `[^.!?]{0,30}` + digits + `|` + code + `[^.!?]{0,20}` + opened + `[^.!?]{0,30}` + digits + `|` +

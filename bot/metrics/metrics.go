@@ -72,7 +72,8 @@ func (r Registry) Feature() (turn.Feature, error) {
 			turn.CountDuplicates: counters("duplicates_total", "Deliveries and clicks that came again and were dropped.", "kind"),
 			turn.CountRefused:    counters("refused_total", "Refused requests, by HTTP status or by access list, and turns over a quota.", "reason"),
 			turn.CountFeedback:   counters("feedback_total", "What people think of replies: like or dislike.", "reaction"),
-			moderation.Counted:   counters("moderation_total", "Verdicts of moderation: passed, flagged, failed (there was none) or let_through (none, and the bot fails open).", "outcome"),
+			moderation.Counted: counters("moderation_total",
+				"Verdicts of moderation: passed, flagged, failed (there was none) or let_through (none, and the bot fails open).", "outcome"),
 		},
 		times: map[string]prometheus.Observer{
 			turn.CountTurns:     times("turn_seconds", "How long turns took.").WithLabelValues(),
