@@ -47,6 +47,18 @@ func TestWhatNobodyHasAcceptedIsNotOffered(t *testing.T) {
 		if names := offered(t, c); len(names) != 0 {
 			t.Fatalf("offered %v before anybody has accepted it", names)
 		}
+		leftOut := func(remote string) actions.Listed {
+			t.Helper()
+			tools, err := c.List(t.Context())
+			at := slices.IndexFunc(tools, func(one actions.Listed) bool { return one.Remote == remote })
+			if err != nil || at < 0 {
+				t.Fatalf("operators read %+v, %v", tools, err)
+			}
+			return tools[at]
+		}
+		if why := leftOut("send").LeftOut; why != "quarantined: nobody has accepted it" {
+			t.Errorf("of what nobody has accepted operators read %q", why)
+		}
 		pin(t, lock, c)
 		if names := offered(t, c); !slices.Equal(names, []string{"svc_read", "svc_send"}) {
 			t.Fatalf("offered %v after all was accepted", names)
@@ -55,23 +67,21 @@ func TestWhatNobodyHasAcceptedIsNotOffered(t *testing.T) {
 
 		f.change(strings.Replace(tool("send"), `"properties":{`, `"properties":{"bcc":{"type":"string"},`, 1), tool("read"))
 		eventually(t, "the change is seen", func() bool { return slices.Equal(offered(t, c), []string{"svc_read"}) })
-		tools, err := c.List(t.Context())
-		if err != nil {
-			t.Fatal(err)
+		changed := leftOut("send")
+		if changed.LeftOut != "quarantined: it has changed since it was accepted" {
+			t.Errorf("of what has changed operators read %q", changed.LeftOut)
 		}
-		at := slices.IndexFunc(tools, func(one actions.Listed) bool { return one.Remote == "send" })
-		if at < 0 || tools[at].LeftOut != "quarantined: it has changed since it was accepted" {
-			t.Fatalf("operators read %+v", tools)
-		}
-		digest, err := connections.Digest(tools[at].Definition)
+		digest, err := connections.Digest(changed.Definition)
 		if err != nil || digest == old {
 			t.Fatalf("the definition has the digest %s, %v", digest, err)
 		}
 		if after := quarantined.Load(); after != before+1 {
 			t.Errorf("the metric went from %v to %v", before, after)
 		}
-		if n := strings.Count(log.String(), `"digest":"`+digest+`","accepted":"`+old+`"`); n != 1 {
-			t.Errorf("%d warnings with both digests, want 1", n)
+		warning := `"digest":"` + digest + `","accepted":"` + old + `","message":"a tool of an MCP server is not offered, ` +
+			`because nobody has accepted its definition: bot actions --pin shows and accepts it"`
+		if n := strings.Count(log.String(), warning); n != 1 {
+			t.Errorf("%d warnings with both digests, want 1:\n%s", n, log.String())
 		}
 		pin(t, lock, c)
 		if names := offered(t, c); !slices.Equal(names, []string{"svc_read", "svc_send"}) {
