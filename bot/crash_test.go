@@ -223,9 +223,10 @@ func (m *mortal) RoundTrip(r *http.Request) (res *http.Response, err error) {
 	return res, err
 }
 
-// begin starts a process.
+// begin starts a process, once what those before it have written has arrived.
 func (c *crashes) begin() *mortal {
 	c.t.Helper()
+	synctest.Wait()
 	m := &mortal{crashes: c, first: c.died == 0}
 	store, err := state.Open(c.t.Context(), "redis://in-this-process?pool_size=10000", state.Config{Dial: m.dial, Server: c.server})
 	must(c.t, err)

@@ -94,6 +94,26 @@ func TestForgetInWords(t *testing.T) {
 	})
 }
 
+// TestForgetThatIsDeliveredAgain: a second delivery of what was said leaves no trace of the person, and hides nothing.
+func TestForgetThatIsDeliveredAgain(t *testing.T) {
+	inBubble(t, setup, func(t *testing.T, b *bundle) {
+		b.makeList("ours", in(inGroup, event{"id": "said-1"}))
+		b.deliver(in(inGroup, event{"id": "said-1", "text": "make ours"}))
+		yes := event{"id": "said-2", "text": "/forget yes"}
+		b.tell(yes, forgotten+" This stays, because it belongs to others: lists.")
+		if kept := b.kept(); strings.Contains(kept, "29:mia") {
+			t.Errorf("kept %s", kept)
+		}
+		b.deliver(yes)
+		for _, key := range b.documents() {
+			if strings.Contains(key, "29:mia") {
+				t.Errorf("kept %s", key)
+			}
+		}
+		b.connector.None(t)
+	})
+}
+
 // TestForgetButtonIsForOnePerson: in a group everybody sees it.
 func TestForgetButtonIsForOnePerson(t *testing.T) {
 	inBubble(t, setup, func(t *testing.T, b *bundle) {

@@ -550,15 +550,24 @@ func (s *Store) Join(ctx context.Context, set Key, member string) error {
 	if err := set.Err(); err != nil {
 		return fmt.Errorf("join a set: %w", err)
 	}
-	return s.try(ctx, "join a set", s.JoinCalls(set, member)...)
+	calls, _ := s.JoinCalls(set, member)
+	return s.try(ctx, "join a set", calls...)
 }
 
 // JoinCalls returns the calls of [Store.Join] as part of a round trip. For package inbox. A set is
-// stored as a hash that maps each member to a random text from its last Join.
-func (s *Store) JoinCalls(set Key, member string) []*rdb.Call {
-	return []*rdb.Call{
-		rdb.Plain("hset", set.name, member, rand.Text()[:8]),
+// stored as a hash that maps each member to a random text from its last Join. undo takes the member out again, if it
+// was not in the set before the calls and nobody has joined it since.
+func (s *Store) JoinCalls(set Key, member string) (calls []*rdb.Call, undo func(context.Context) error) {
+	text := rand.Text()[:8]
+	calls = []*rdb.Call{
+		rdb.Plain("hset", set.name, member, text),
 		rdb.Plain("pexpire", set.name, max(s.cfg.TTL, setFor).Milliseconds()),
+	}
+	return calls, func(ctx context.Context) error {
+		if calls[0].Err != nil || calls[0].Int() == 0 {
+			return nil
+		}
+		return s.try(ctx, "leave a set", drainScript.Call(set.name).Add(member, text))
 	}
 }
 

@@ -272,7 +272,7 @@ type Entry struct {
 	Duplicates []Duplicate // if any is known, the entry is a duplicate. Empty: it never is
 	Take       bool        // claim the queue if it is free
 	Load       []state.Key // documents to load in the same round trip; needs Take
-	Set        state.Key   // set that Member joins in the same round trip, see [state.Store.Join]. Zero: none
+	Set        state.Key   // set that Member joins in the same round trip, see [state.Store.Join]; not for a duplicate. Zero: none
 	Member     string
 	Unbounded  bool // ignore all limits, because it follows from something already accepted
 }
@@ -343,8 +343,9 @@ func (i *Inbox) Accept(ctx context.Context, e Entry) (Receipt, error) {
 	c := i.acceptCall(&e, owner, free)
 	calls := append([]*rdb.Call{c}, loads...)
 	var joins []*rdb.Call
+	var leave func(context.Context) error
 	if e.Set != (state.Key{}) {
-		joins = i.store.JoinCalls(e.Set, e.Member)
+		joins, leave = i.store.JoinCalls(e.Set, e.Member)
 		for _, join := range joins {
 			join.Once = true
 		}
@@ -370,6 +371,11 @@ func (i *Inbox) Accept(ctx context.Context, e Entry) (Receipt, error) {
 	case 3:
 		i.duplicates.Add(1)
 		receipt.Duplicate, receipt.ID = true, reply.Text(1)
+		if leave != nil { // what the first delivery joined may have been left since, as /forget does
+			if err := leave(ctx); err != nil {
+				return Receipt{}, err
+			}
+		}
 		return receipt, nil
 	case 4:
 		return Receipt{}, fmt.Errorf("%s: %w", doing, ErrFull)
